@@ -1,30 +1,30 @@
-//! Stories of the state, told in commands and what they answer.
+//! Stories of the state: commands and the answers to them.
 //!
 //! Each file under `tests/scripts/` is one story on one state. A block is a comment, commands, a
-//! line `---` and the expected output; blank lines part blocks. `UPDATE=1 cargo test --test
-//! scripts` writes down what really comes out, to be read before it is kept.
+//! line `---` and the expected output; blank lines separate blocks. `UPDATE=1 cargo test --test
+//! scripts` writes the actual output into the files. Read it before you keep it.
 //!
 //! | command | |
 //! | --- | --- |
 //! | `at MS` | stamps the commands that follow; 0 at the start |
 //! | `create TAG [step=N] [start=N] [description=TEXT]` | |
 //! | `update TAG [step=N] [max_id=N] [description=TEXT]` | |
-//! | the same with `[by=NAME] [rate_limit=N\|none] [frozen=BOOL]` | admin changes, by `ops`; a `create` by nobody is one on first use |
+//! | the same with `[by=NAME] [rate_limit=N\|none] [frozen=BOOL]` | admin changes, by `ops`; a `create` without a name is one on first use |
 //! | `transfer TO [from=N]` · `demote NODE` · `remove NODE` | changes that are only recorded, by `ops` |
 //! | `audit [after=N] [limit=N]` | reads |
 //! | `import TAG max_id=N [from=NAME] [step=N] [description=TEXT] [by=NAME]` | from `leaf.sql`, by `ops` |
 //! | `delete TAG` · `grab TAG [size=N]` | |
 //! | `get TAG` · `list [after=TAG] [limit=N]` · `clock` | reads |
-//! | `format LAYOUT [epoch=MS]` | settles how snowflake ids are made; epoch 0 |
+//! | `format LAYOUT [epoch=MS]` | fixes the format of snowflake ids; epoch 0 |
 //! | `acquire NONCE [node=N] [worker=N] [window=MS]` | node 1, a window of 60,000 |
 //! | `renew WORKER nonce=N [window=MS]` · `release WORKER nonce=N from=MS` | |
 //! | `report NODE clock=MS` | |
 //! | `workers` · `reports` | reads |
-//! | `snapshot` · `restore` | writes the state out; goes back to what was last written |
+//! | `snapshot` · `restore` | writes the state to a snapshot; goes back to the last snapshot |
 //!
-//! A word with spaces stands in double quotes.
+//! Double quotes enclose a word with spaces.
 //!
-//! Long on purpose: one word of the stories' language stands behind the other.
+//! This is one long file on purpose: the words of the stories' language follow one after the other.
 
 #![allow(clippy::unwrap_used, reason = "a story that cannot be read or written fails the test")]
 
@@ -63,7 +63,7 @@ fn script_paths() -> Vec<PathBuf> {
     paths
 }
 
-/// The script with the output that its commands really have.
+/// The script with the actual output of its commands.
 fn play(script: &str) -> String {
     let mut stage = Stage::default();
     let blocks: Vec<String> = script
@@ -90,7 +90,7 @@ fn first_difference<'a>(told: &'a str, happened: &'a str) -> Option<(&'a str, &'
         .or_else(|| (told != happened).then_some((told, happened)))
 }
 
-/// What a story plays on.
+/// The state of a story.
 #[derive(Default)]
 struct Stage {
     state: State,
@@ -99,7 +99,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Carries out one line and tells what came of it, in whole lines.
+    /// Executes one line and returns its output, in whole lines.
     fn run(&mut self, line: &str) -> String {
         let words = split(line);
         let words = Words { line, words: &words };
@@ -340,7 +340,7 @@ impl Words<'_> {
         }
     }
 
-    /// What `ops` did that is about no tag.
+    /// An action of `ops` that concerns no tag.
     fn recorded(&self) -> Command {
         let id = self.name().parse().unwrap();
         let node = |voter| MemberFacts { raft: "n:1".to_owned(), http: String::new(), voter };

@@ -1,4 +1,4 @@
-//! A run: row after row, and the table.
+//! A run: measures row after row, and prints the table.
 
 use std::cell::RefCell;
 use std::fs;
@@ -16,17 +16,17 @@ use crate::report::{Line, Report};
 use crate::rows::builds;
 use crate::rows::tags::ManyTags;
 
-/// Everything that the measuring of a row needs.
+/// Everything needed to measure a row.
 pub(crate) struct Bench {
     pub(crate) options: Options,
     pub(crate) machine: Machine,
     /// The directory of this run.
     dir: PathBuf,
-    /// A node with many tags, which several rows look at.
+    /// A node with many tags, which several rows share.
     many_tags: RefCell<Option<Rc<ManyTags>>>,
 }
 
-/// Measures what the options say, and prints it; true when no row failed.
+/// Measures the rows that the options select, and prints the table. Returns true when no row failed.
 ///
 /// # Errors
 /// When nothing can be measured at all.
@@ -87,17 +87,17 @@ impl Bench {
         }
     }
 
-    /// A command on the core of what is measured.
+    /// A command on the core of the measured servers.
     pub(crate) fn server(&self, program: &str) -> Command {
         self.server_at(&machine::find(program).unwrap_or_else(|| program.into()))
     }
 
-    /// A command on the core of what is measured, by the program's path.
+    /// The same, by the program's path.
     pub(crate) fn server_at(&self, program: &Path) -> Command {
         self.machine.server(program)
     }
 
-    /// The generator as a command, on its own core.
+    /// A command that runs the generator, on the generator's core.
     pub(crate) fn generator(&self, load: &Load) -> Result<Command> {
         let this = std::env::current_exe()?;
         let mut command = self.machine.generator(&this);
@@ -114,7 +114,7 @@ impl Bench {
         outcome(&self.generator(load)?.output()?)
     }
 
-    /// An empty directory for a server.
+    /// Makes an empty directory for a server.
     pub(crate) fn fresh_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.join(name);
         if dir.exists() {
@@ -124,7 +124,7 @@ impl Bench {
         Ok(dir)
     }
 
-    /// The node with many tags, made when it is needed first.
+    /// The node with many tags, which the first caller makes.
     pub(crate) fn many_tags(&self) -> Result<Rc<ManyTags>> {
         let mut many_tags = self.many_tags.borrow_mut();
         if let Some(there) = &*many_tags {
@@ -135,7 +135,7 @@ impl Bench {
     }
 }
 
-/// Reads what a generator printed.
+/// Reads the output of a generator.
 ///
 /// # Errors
 /// When it failed, or a request was answered with an error.

@@ -1,4 +1,4 @@
-//! The rows: what is measured against what, and what it should come to.
+//! The rows: what each compares, and the figure that it should reach.
 
 use crate::Result;
 use crate::bench::Bench;
@@ -18,14 +18,14 @@ pub(crate) struct Row {
     pub(crate) measure: fn(&Bench) -> Result<Finding>,
 }
 
-/// What a row cannot be measured without.
+/// A requirement of a row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Need {
-    /// A core for the generator.
+    /// A separate core for the generator.
     TwoCores,
-    /// A program of the machine.
+    /// A program on the machine.
     Program(&'static str),
-    /// The node that has very many tags.
+    /// The node with a great many tags.
     ManyTags,
 }
 
@@ -327,10 +327,10 @@ pub(crate) const ROWS: &[Row] = &[
     },
 ];
 
-/// The rows of these names; all of them for no names.
+/// The rows of these names, or all rows when no name is given.
 ///
 /// # Errors
-/// When there is no row of a name.
+/// When no row has one of the names.
 pub(crate) fn selected(rows: &'static [Row], only: &[String]) -> Result<Vec<&'static Row>> {
     if let Some(name) = only.iter().find(|name| !rows.iter().any(|row| row.id == **name)) {
         return Err(format!("there is no row {name}; --list shows those there are").into());

@@ -1,4 +1,4 @@
-//! The conditions under which a table was made; absolute figures mean nothing without them.
+//! The conditions under which a table was made. Absolute figures mean nothing without them.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use crate::machine::{self, Machine};
 use crate::options::Options;
 use crate::stats::Spread;
 
-/// Writes whose syncs are timed.
+/// How many writes are synced and timed.
 const SYNCS: u32 = 200;
 
-/// Each condition by its name.
+/// The conditions, by name.
 pub(crate) struct Conditions {
     facts: Vec<(&'static str, String)>,
     /// What the machine lacks.
@@ -24,7 +24,7 @@ pub(crate) struct Conditions {
 
 impl Conditions {
     /// # Errors
-    /// When nothing can be written to the directory.
+    /// When the directory is not writable.
     pub(crate) fn look(options: &Options, machine: &Machine) -> Result<Self> {
         let info = fs::read_to_string("/proc/cpuinfo")?;
         let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -81,7 +81,7 @@ fn told(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&said).lines().next().unwrap_or("unknown").trim().to_owned()
 }
 
-/// The file system of a directory, and what a sync takes there.
+/// The file system of a directory, and how long a sync takes there.
 fn disk(dir: &Path) -> Result<String> {
     let file_system = told("findmnt", &["-no", "FSTYPE", "--target", &dir.to_string_lossy()]);
     let path = dir.join(format!("sync-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! What clients meet at the ports of a node: nothing, tokens, or TLS.
+//! What a node's ports require of clients: nothing, tokens, or TLS.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,25 +9,26 @@ use mintleaf_harness::clean;
 
 use crate::Result;
 
-/// What a client has to bring.
+/// What a node requires of its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Door {
     /// Nothing.
     #[default]
     Open,
-    /// A token, if it has one: callers without a token may do everything, so that the bench can make tags.
+    /// A token from clients that have one. Callers without a token may do everything, so that the bench can
+    /// create tags.
     Token,
     /// TLS.
     Tls,
 }
 
-/// The name of the token that an auth file of the bench has.
+/// The name of the token in an auth file of the bench.
 pub(crate) const NAME: &str = "shop";
 
-/// Writes an auth file with one token, for ids of the tags of the bench; returns the file and the token.
+/// Writes an auth file with one token, for ids of the bench's tags. Returns the file and the token.
 ///
 /// # Errors
-/// When the binary makes no token.
+/// When the binary fails to make a token.
 pub(crate) fn auth_file(binary: &Path, dir: &Path) -> Result<(PathBuf, String)> {
     let tags = ["--tags", "key-*", "--tags", "ord*"];
     let made = said(binary, [&["token", "new", NAME, "--role", "issue"][..], &tags].concat())?;
@@ -38,7 +39,7 @@ pub(crate) fn auth_file(binary: &Path, dir: &Path) -> Result<(PathBuf, String)> 
     Ok((file, token.to_owned()))
 }
 
-/// Certificates of a server, and of the CA that signed them.
+/// The certificates of a server and of the CA that signed it.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     pub(crate) ca: PathBuf,
@@ -47,10 +48,10 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes some in a directory, for a server on 127.0.0.1.
+    /// Makes certificates in a directory, for a server on 127.0.0.1.
     ///
     /// # Errors
-    /// When the binary makes none.
+    /// When the binary fails to make them.
     pub(crate) fn make(binary: &Path, dir: &Path) -> Result<Self> {
         let (ca, node) = (dir.join("ca"), dir.join("tls"));
         let [ca_dir, node_dir] = [&ca, &node].map(|dir| dir.display().to_string());
@@ -62,10 +63,10 @@ impl Certificates {
     }
 }
 
-/// What a command of the binary prints.
+/// The output of a command of the binary.
 ///
 /// # Errors
-/// When it fails; with its words.
+/// When the command fails; the error contains its output.
 pub(crate) fn said(binary: &Path, words: Vec<&str>) -> Result<String> {
     let mut command = Command::new(binary);
     clean(&mut command);

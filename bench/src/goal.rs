@@ -1,10 +1,10 @@
-//! What a figure should come to.
+//! The figures that rows should reach.
 
 /// The bounds of a figure.
 #[derive(Clone, Copy)]
 pub(crate) struct Goal {
     sense: Sense,
-    /// Worse than this would be a fault.
+    /// A figure worse than this is a fault.
     pub(crate) at_least: f64,
     pub(crate) aim: f64,
     unit: &'static str,
@@ -33,7 +33,7 @@ impl Goal {
         }
     }
 
-    /// A bound as it is shown.
+    /// A bound as the table shows it.
     pub(crate) fn show(&self, bound: f64) -> String {
         let sign = match self.sense {
             Sense::Above => '≥',

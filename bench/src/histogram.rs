@@ -1,8 +1,8 @@
-//! How long requests took, in buckets whose width grows with the value.
+//! How long requests took, in buckets that grow wider with the value.
 
-/// Buckets for each power of two: a value is off by 1.6 % at most.
+/// Buckets for each power of two, which bounds the error of a value at 1.6 %.
 const BUCKETS: u64 = 64;
-/// Powers of two beyond the first 128 nanoseconds, which have a bucket each.
+/// Powers of two beyond the first 128 nanoseconds, each of which has its own bucket.
 const POWERS: u64 = 57;
 
 /// Counts of nanoseconds.
@@ -20,14 +20,14 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a time so many times.
+    /// Counts a time `times` times.
     pub(crate) fn record(&mut self, nanos: u64, times: u64) {
         self.counts[bucket(nanos)] += times;
         self.total += times;
         self.max = self.max.max(nanos);
     }
 
-    /// Every bucket that is not empty, with its count.
+    /// The buckets that are not empty, with their counts.
     pub(crate) fn buckets(&self) -> Vec<(usize, u64)> {
         let counts = self.counts.iter().copied().enumerate();
         counts.filter(|(_, count)| *count > 0).collect()
@@ -40,7 +40,7 @@ impl Histogram {
         }
     }
 
-    /// The time that `share` of all times do not exceed, in microseconds.
+    /// The time in microseconds that a `share` of all times do not exceed.
     pub(crate) fn quantile_us(&self, share: f64) -> f64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;

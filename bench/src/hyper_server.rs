@@ -1,4 +1,4 @@
-//! The reference for latency: hyper with nothing behind it, on one thread.
+//! The reference for latency: hyper with no work behind it, on one thread.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
 
-/// The body of every answer: as long as an id.
+/// The body of every answer, as long as an id.
 const BODY: &[u8] = b"123456789";
 
-/// Answers until the process ends.
+/// Answers requests until the process ends.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// When the server cannot listen at the address.
 pub(crate) fn serve(listen: SocketAddr) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -43,6 +43,6 @@ async fn converse(stream: TcpStream) {
     });
     let mut server = http1::Builder::new();
     server.pipeline_flush(true);
-    // An error is the end of the client's connection.
+    // An error means that the client's connection has ended.
     let _ = server.serve_connection(TokioIo::new(stream), answer).await;
 }

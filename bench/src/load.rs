@@ -1,11 +1,11 @@
 //! The load generator: one thread, many connections, loopback.
 //!
-//! A closed loop keeps `depth` requests in flight on each connection: they are written at once, and
-//! the next ones when all have been answered. An open loop sends at a rate, whatever the server
-//! does, and times each request from the moment when it was due: a server that stalls is charged for all requests
-//! that would have come meanwhile.
+//! A closed loop keeps `depth` requests in flight on each connection. It writes them at once, and writes the
+//! next ones when all have been answered. An open loop sends at a rate, whatever the server does, and times
+//! each request from the moment it was due. So when a server stalls, every request that falls due during the
+//! stall counts against it.
 //!
-//! The generator is a process of its own, so that it can have a core, and a share of it, for itself.
+//! The generator is a separate process, so that it can have a core, and a share of it, for itself.
 
 mod connection;
 mod generator;
@@ -30,26 +30,25 @@ pub(crate) use protocol::Protocol;
 /// What to send, and how.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Load {
-    /// Where to
+    /// Address of the server
     #[arg(long, value_name = "ADDR")]
     pub(crate) target: SocketAddr,
-    /// What the server speaks
+    /// Protocol of the server
     #[arg(long, value_enum)]
     pub(crate) protocol: Protocol,
-    /// `GET /path`, `POST /path BODY`; a Redis command; a key of etcd. `{key}` becomes a number of
-    /// seven digits
+    /// `GET /path`, `POST /path BODY`; a Redis command; a key of etcd. A seven-digit number replaces `{key}`
     #[arg(long)]
     pub(crate) request: String,
-    /// More lines of an HTTP request's head, each with its end
+    /// More lines for the head of each HTTP request, each with its line end
     #[arg(long, value_name = "LINES", default_value = "")]
     pub(crate) headers: String,
-    /// A Redis command that every connection begins with
+    /// A Redis command that is sent first on every connection
     #[arg(long, value_name = "COMMAND", default_value = "")]
     pub(crate) login: String,
-    /// Speak TLS with servers that this CA has signed
+    /// Speak TLS with servers whose certificate this CA has signed
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Tell what processor time this process uses from the first request on
+    /// Report how much processor time this process uses from the first request on
     #[arg(long = "server", value_name = "PID")]
     pub(crate) servers: Vec<u32>,
     /// How many different keys, in turn
@@ -64,16 +63,16 @@ pub(crate) struct Load {
     /// How long to go on
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     pub(crate) time: Duration,
-    /// Stop after so many requests; not to be done in time is a failure then
+    /// Stop after this many requests; the load fails if they are not done in time
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
-    /// Open loop: so many requests a second, on whichever connection is free
+    /// Open loop: send this many requests a second, on any free connection
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<f64>,
 }
 
 impl Load {
-    /// The load as arguments of a command line.
+    /// The load as command-line arguments.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec![
             format!("--target={}", self.target),
@@ -93,7 +92,7 @@ impl Load {
         words
     }
 
-    /// Sends all requests, and returns what came of them.
+    /// Sends all requests and returns the outcome.
     ///
     /// # Errors
     /// When a connection cannot be made or breaks off.
@@ -111,13 +110,13 @@ impl Load {
         Ok(Outcome { busy, servers_ns, ..generator.outcome() })
     }
 
-    /// Processor time that the servers have used up to now.
+    /// The processor time that the servers have used until now.
     fn servers_ns(&self) -> Result<u64> {
         self.servers.iter().map(|pid| process::cpu_ns_of(&pid.to_string())).sum()
     }
 }
 
-/// What came of a load. Times are in microseconds.
+/// The outcome of a load. Times are in microseconds.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Outcome {
     /// Requests that were answered.
@@ -130,17 +129,17 @@ pub(crate) struct Outcome {
     pub(crate) max: f64,
     /// How much of its core the generator used. An open loop uses all of it.
     pub(crate) busy: f64,
-    /// Processor time of the servers from the first request to the last, in nanoseconds: connecting is not in it.
+    /// Processor time of the servers from the first request to the last, in nanoseconds. Connecting is not included.
     pub(crate) servers_ns: u64,
     /// Requests that were answered with an error.
     pub(crate) errors: u64,
     /// The first of these answers.
     pub(crate) first_error: Option<String>,
-    /// Of an open loop: the times of the requests that were due in each quarter of a second.
+    /// Only in an open loop: the times of the requests that fell due in each quarter of a second.
     pub(crate) windows: Vec<Buckets>,
 }
 
-/// A histogram, as it is passed on.
+/// A histogram as it is written to JSON.
 pub(crate) type Buckets = Vec<(usize, u64)>;
 
 impl Outcome {

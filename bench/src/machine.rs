@@ -1,4 +1,4 @@
-//! The cores: one for what is measured, one for the generator.
+//! The cores: one for the measured servers, one for the generator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,51 +8,51 @@ use mintleaf_harness::clean;
 
 use crate::Result;
 
-/// Where the weight of the own session is set. A session is a scheduling group, and as root it can get
-/// eighty times the weight of any other, so that a busy neighbour costs little. (A real-time class
-/// would be throttled, in holes of 50 ms.)
+/// This file sets the weight of the current session. A session is a scheduling group. Root can give it eighty
+/// times the weight of any other, so that a busy neighbour costs little. (The kernel would throttle a real-time
+/// class, in holes of 50 ms.)
 const WEIGHT: &str = "/proc/self/autogroup";
 const WEIGHT_MAX: &str = "-20";
-/// A shell script that sets the weight of a new session, and then runs its arguments there.
+/// A shell script that sets the weight of a new session, and then runs its arguments in that session.
 const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec "$@""#;
 
-/// What matters of the machine for measuring.
+/// The properties of the machine that matter for measuring.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// The core on which everything runs that is measured.
+    /// The core of all measured servers.
     pub(crate) server_core: usize,
     /// The core of the generator.
     pub(crate) generator_core: usize,
     /// Whether the two cores differ.
     pub(crate) two_cores: bool,
-    /// Whether processes of this run get priority over everything else.
+    /// Whether the processes of this run get priority over everything else.
     pub(crate) priority: bool,
 }
 
 impl Machine {
     /// # Errors
-    /// When `/proc` does not tell.
+    /// When `/proc` lacks the information.
     pub(crate) fn look() -> Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let cores = cores(field("Cpus_allowed_list:").ok_or("which cores are allowed?")?);
         let server_core = *cores.first().ok_or("no core is allowed")?;
         let generator_core = *cores.get(1).unwrap_or(&server_core);
-        // Only a session of its own gets the weight: a user's shell must not keep it afterwards.
+        // Only a session that this process leads gets the weight: a user's shell must not keep it afterwards.
         let leads = field("NSsid:") == field("NSpid:");
         let priority = leads && fs::write(WEIGHT, WEIGHT_MAX).is_ok();
         let two_cores = server_core != generator_core;
         Ok(Self { server_core, generator_core, two_cores, priority })
     }
 
-    /// A command that runs on the core of what is measured, and ends with this process, however that
-    /// ends. All such processes are in one session: in sessions of their own, a thread with a low priority would give
-    /// way to threads of its own process only.
+    /// A command that runs on the core of the measured servers, and that ends when this process ends for any
+    /// reason. All such processes share one session. If each had its own, a low-priority thread would give way
+    /// only to threads of its own process.
     pub(crate) fn server(&self, program: &Path) -> Command {
         self.seated("setpriv", &[], self.server_core, program)
     }
 
-    /// A command that runs on the generator's core, in a session of its own.
+    /// A command that runs on the generator's core, in a new session.
     pub(crate) fn generator(&self, program: &Path) -> Command {
         let own = ["sh", "-c", SEAT, "seat", "setpriv"];
         self.seated("setsid", &own, self.generator_core, program)
@@ -62,13 +62,13 @@ impl Machine {
         let mut command = Command::new(first);
         command.args(words).args(["--pdeathsig", "KILL", "taskset", "-c"]);
         command.arg(core.to_string()).arg(program);
-        // A node runs with its default settings.
+        // This lets a node run with its default settings.
         clean(&mut command);
         command
     }
 }
 
-/// Cores of a list such as `0-2,5`.
+/// Parses a list of cores such as `0-2,5`.
 fn cores(list: &str) -> Vec<usize> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -77,7 +77,7 @@ fn cores(list: &str) -> Vec<usize> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// Where a program is, if it is anywhere; some peers are where only root looks.
+/// The path of a program, if it is installed. Some peers are in directories that only root searches.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

@@ -1,4 +1,4 @@
-//! Mintleaf side by side with its peers. See the README beside this crate.
+//! Compares Mintleaf with its peers. See the README of this crate.
 
 mod bench;
 mod catalog;
@@ -24,7 +24,7 @@ use clap::Parser;
 
 use options::{Options, Part};
 
-/// A result whose error says what keeps a row from being measured.
+/// A result whose error says why a row cannot be measured.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

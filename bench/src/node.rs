@@ -1,4 +1,4 @@
-//! Nodes of Mintleaf: one alone, or three.
+//! Nodes of Mintleaf: a single one, or three.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::process::Process;
 #[derive(Clone, Copy)]
 pub(crate) struct Build<'a> {
     pub(crate) binary: &'a Path,
-    /// What the directories of its nodes begin with.
+    /// The prefix of its nodes' directories.
     pub(crate) name: &'a str,
-    /// Whether its nodes prove themselves to each other by a secret, and so speak TLS.
+    /// Whether its nodes prove themselves to each other with a secret, and therefore speak TLS.
     pub(crate) secured: bool,
-    /// What clients meet at its ports.
+    /// What its ports require of clients.
     pub(crate) door: Door,
 }
 
@@ -32,12 +32,12 @@ impl<'a> Build<'a> {
     }
 }
 
-/// A node that runs, as `mintleaf serve` with default settings.
+/// A running node: `mintleaf serve` with default settings.
 pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
-    /// The token that it knows, if it asks for one.
+    /// The token that it accepts, if it requires one.
     pub(crate) token: Option<String>,
     /// The CA that has signed its certificate, if it speaks TLS.
     pub(crate) ca: Option<PathBuf>,
@@ -45,11 +45,11 @@ pub(crate) struct Node {
     id: u64,
     ports: [Port; 3],
     dir: PathBuf,
-    /// The arguments that say who the other nodes are, and what clients have to bring.
+    /// The arguments that list the other nodes and set what clients must present.
     peers: Vec<String>,
 }
 
-/// A secret of the shortest length that is taken.
+/// A secret of the shortest length that a node accepts.
 const SECRET: &str = "a secret of the bench in 32 bytes";
 
 impl Node {
@@ -74,7 +74,7 @@ impl Node {
         let (http, resp) = (ports[0].addr(), ports[1].addr());
         let binary = build.binary.to_owned();
         let mut peers = vec!["--peers".to_owned(), peers];
-        // Beside tokens for clients, a node wants a secret between nodes.
+        // A node that requires tokens of clients also requires a secret between nodes.
         if build.secured || matches!(build.door, Door::Token) {
             let secret = dir.join("secret");
             std::fs::write(&secret, SECRET)?;
@@ -100,19 +100,19 @@ impl Node {
         Ok(Self { process, http, resp, token, ca, binary, id, ports, dir, peers })
     }
 
-    /// What clients ask.
+    /// The client's view of the node.
     pub(crate) fn api(&self) -> Api {
         Api(self.http)
     }
 
-    /// Starts it again on its data, after it has ended.
+    /// Starts it again on its data after it has ended.
     pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
         let command = command(bench, &self.binary, self.id, &self.ports, &self.dir, &self.peers);
         self.process = Process::start(self.process.name(), command, &self.dir)?;
         Ok(())
     }
 
-    /// Waits until it says that it can hand out ids.
+    /// Waits until it reports that it can hand out ids.
     pub(crate) fn await_ready(&mut self) -> Result<()> {
         if let Some(ca) = self.ca.clone() {
             let (binary, http) = (self.binary.clone(), self.http);
@@ -132,7 +132,7 @@ impl Node {
         self.create(&json!({ "tag": tag, "step": step }))
     }
 
-    /// Creates a tag as the body of `POST /v1/tags` says.
+    /// Creates a tag from a body of `POST /v1/tags`.
     pub(crate) fn create(&self, body: &Value) -> Result<()> {
         let answer = self.api().try_post("/v1/tags", body)?;
         if answer.is_ok() {
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-/// Has the command line ask a node that speaks TLS.
+/// Asks a node that speaks TLS, through the command line.
 fn by_tls(binary: &Path, http: SocketAddr, ca: &Path, words: &[&str]) -> Result<()> {
     let (url, ca) = (format!("https://{http}"), ca.display().to_string());
     said(binary, [words, &["--url", &url, "--cacert", &ca]].concat()).map(drop)
@@ -206,7 +206,7 @@ impl Cluster {
         self.nodes.iter().map(|node| &node.process).collect()
     }
 
-    /// Which node leads, once all agree; and in which term.
+    /// The leading node and its term, once all nodes agree.
     ///
     /// # Errors
     /// When they do not agree in time.

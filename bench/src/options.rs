@@ -1,4 +1,4 @@
-//! What a run can be told.
+//! The options of a run.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,28 +30,28 @@ pub(crate) struct Options {
     /// Print the rows, and measure nothing
     #[arg(long)]
     pub(crate) list: bool,
-    /// Write the table there too
+    /// Write the table to this file too
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Short and few of everything: shows that it works, and no figures to quote
+    /// Few rounds and short slices: shows that everything works, but gives no figures to quote
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Tags of the rows about many tags [default: 1000000]
+    /// How many tags the rows about many tags use [default: 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=9_999_999))]
     tags: Option<u64>,
-    /// Where data goes: a directory on the disk to measure
+    /// Directory for all data, on the disk to measure
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) dir: PathBuf,
 }
 
-/// Parts of a run that are processes of their own.
+/// Parts of a run that are separate processes.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum Part {
-    /// Load a server once, and print what came of it as JSON
+    /// Load a server once, and print the outcome as JSON
     Load(Load),
     /// Serve one fixed answer with bare hyper
     Hyper {
-        /// Where
+        /// Address to listen at
         listen: SocketAddr,
     },
 }
@@ -74,12 +74,12 @@ impl Options {
         self.quick_or(3, 10)
     }
 
-    /// How long idle nodes are watched.
+    /// How long idle nodes are observed.
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs(self.quick_or(3, 20))
     }
 
-    /// How long elections are waited for under full load.
+    /// How long nodes run under full load while elections are counted.
     pub(crate) fn full_load(&self) -> Duration {
         Duration::from_secs(self.quick_or(5, 60))
     }

@@ -1,4 +1,4 @@
-//! The servers that Mintleaf is compared with, each as its package brings it, on one core.
+//! The servers that Mintleaf is compared with, as their packages install them, on one core.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use crate::bench::Bench;
 use crate::doors::Certificates;
 use crate::process::Process;
 
-/// A peer that serves.
+/// A running peer.
 pub(crate) struct Peer {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
     _port: Port,
 }
 
-/// nginx that answers everything with a body as long as an id. It has no worker beside its one process, so that all
-/// of its cost is counted in one place.
+/// nginx that answers everything with a body as long as an id. It is a single process without workers, so that
+/// its whole cost is counted in one place.
 pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
     let dir = bench.fresh_dir(name)?;
     nginx_in(bench, name, &dir, "")
 }
 
-/// The same with TLS, by a certificate of the same kind as a node's. Returns the CA, too.
+/// The same with TLS and a certificate of the same kind as a node's. Also returns the CA.
 pub(crate) fn nginx_by_tls(bench: &Bench) -> Result<(Peer, PathBuf)> {
     let dir = bench.fresh_dir("nginx-tls")?;
     let made = Certificates::make(&bench.options.binary, &dir)?;
@@ -36,7 +36,7 @@ pub(crate) fn nginx_by_tls(bench: &Bench) -> Result<(Peer, PathBuf)> {
     Ok((nginx_in(bench, "nginx-tls", &dir, &tls)?, made.ca))
 }
 
-/// `about_listen` follows the address that it listens at.
+/// `about_listen` follows the address in the `listen` directive.
 fn nginx_in(bench: &Bench, name: &str, dir: &Path, about_listen: &str) -> Result<Peer> {
     let port = Port::claim();
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -118,7 +118,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Where the leader's clients ask.
+    /// The address where the leader serves clients.
     pub(crate) fn leader(&self) -> Result<SocketAddr> {
         let leader = self.nodes.iter().find(|node| leads(node.address));
         Ok(leader.ok_or("etcd has no leader")?.address)

@@ -1,4 +1,4 @@
-//! A server as a process: its start, what it uses, and its end.
+//! A server as a process: its start, the resources that it uses, and its end.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use mintleaf_harness::pause;
 
 use crate::Result;
 
-/// How long a start or a stop may take before it counts as hanging.
+/// A start or a stop that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) struct Process(mintleaf_harness::Process);
 
 impl Process {
-    /// Starts a command; what it says goes to `NAME.log` in `dir`.
+    /// Starts a command. Its output goes to `NAME.log` in `dir`.
     pub(crate) fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         Ok(Self(mintleaf_harness::Process::start(name, &mut command, &log)?))
@@ -33,10 +33,10 @@ impl Process {
         self.0.pid()
     }
 
-    /// Waits until `done` says so.
+    /// Waits until `done` returns true.
     ///
     /// # Errors
-    /// When it takes too long, or the process ends meanwhile; with its last words.
+    /// When that takes too long, or the process ends first; the error contains its last output.
     pub(crate) fn await_until(&mut self, done: impl Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !done() {
@@ -48,7 +48,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until it takes connections at an address.
+    /// Waits until it accepts connections at an address.
     pub(crate) fn await_port(&mut self, address: SocketAddr) -> Result<()> {
         self.await_until(|| TcpStream::connect(address).is_ok())
     }
@@ -57,12 +57,12 @@ impl Process {
         format!("{} {what}: {}", self.name(), self.0.last_lines(5).join(" / ")).into()
     }
 
-    /// Processor time that it has used, in nanoseconds.
+    /// The processor time that it has used, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
         cpu_ns_of(&self.pid().to_string())
     }
 
-    /// Memory that it holds (RSS), in bytes.
+    /// The memory that it holds (RSS), in bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.pid()))?;
         let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -70,7 +70,7 @@ impl Process {
         Ok(kb.ok_or("no VmRSS")? * 1024)
     }
 
-    /// SIGKILL. It may have ended by itself.
+    /// Sends SIGKILL. The process may already have ended.
     pub(crate) fn kill(&mut self) {
         self.0.kill();
     }
@@ -78,7 +78,7 @@ impl Process {
     /// Sends SIGTERM and waits for the end.
     ///
     /// # Errors
-    /// When it does not end well in time.
+    /// When it does not end with success in time.
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.0.signal("TERM");
         let deadline = Instant::now() + PATIENCE;
@@ -93,8 +93,8 @@ impl Process {
     }
 }
 
-/// Processor time that all threads of a process have used, in nanoseconds. Threads that have ended
-/// count no more; none of a server's do while it is measured.
+/// The processor time that all threads of a process have used, in nanoseconds. Threads that have ended are not
+/// counted; no thread of a server ends while the server is measured.
 pub(crate) fn cpu_ns_of(pid: &str) -> Result<u64> {
     let mut used = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::catalog::{Finding, Row};
 use crate::conditions::Conditions;
 
-/// A table that grows.
+/// A table, built row by row.
 pub(crate) struct Report {
     conditions: Conditions,
     lines: Vec<Line>,
@@ -28,7 +28,7 @@ impl Line {
         Self { row, result: Result::Measured(finding) }
     }
 
-    /// What the machine lacks for it.
+    /// A row that was skipped because the machine lacks something.
     pub(crate) fn skipped(row: &'static Row, lacks: String) -> Self {
         Self { row, result: Result::Skipped(lacks) }
     }
@@ -37,7 +37,7 @@ impl Line {
         Self { row, result: Result::Failed(why) }
     }
 
-    /// What was found, the reference, the figure.
+    /// The finding, the reference, the figure.
     fn cells(&self) -> [String; 3] {
         match &self.result {
             Result::Measured(Finding { ours, reference, figure }) => {
@@ -83,7 +83,7 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// Whether no row failed. A row that was skipped, or that misses its bounds, is no failure.
+    /// Whether no row failed. A row that was skipped or that misses its bounds has not failed.
     pub(crate) fn is_whole(&self) -> bool {
         !self.lines.iter().any(|line| matches!(line.result, Result::Failed(_)))
     }

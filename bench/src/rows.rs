@@ -19,10 +19,10 @@ use crate::Result;
 use crate::bench::Bench;
 use crate::load::{Load, Protocol};
 
-/// The path of one id of a tag; the tag's name follows.
+/// The path of one id of a tag, without the tag's name.
 const LEAF: &str = "/api/segment/get";
 
-/// Has a load send so many requests before it is measured.
+/// Sends this many requests of a load before it is measured.
 fn warm_up(bench: &Bench, load: &Load, requests: u64) -> Result<()> {
     const WARMING_MAX: Duration = Duration::from_secs(60);
     let requests = Some(requests);

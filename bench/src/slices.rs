@@ -1,4 +1,4 @@
-//! Short slices that alternate between two servers: a machine that slows down slows both sides of a ratio.
+//! Short slices that alternate between two servers. A machine that slows down slows both sides of a ratio.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ use crate::load::{Buckets, Load, Outcome};
 use crate::process::Process;
 use crate::stats::Spread;
 
-/// The share of a core beyond which a process cannot do more.
+/// A process that uses more than this share of a core has no capacity left.
 const BUSY: f64 = 0.92;
 
-/// How often rounds are drawn again, to see how far a figure depends on single rounds.
+/// How often rounds are resampled, to see how much a figure depends on single rounds.
 const RESAMPLES: usize = 1_000;
 
-/// One load on one server, for a moment.
+/// One load on one server, for a short time.
 pub(crate) struct Slice {
     pub(crate) outcome: Outcome,
     /// Processor time of the server for each request, in microseconds.
@@ -24,32 +24,32 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Whether the server could have done more.
+    /// Whether the server could have answered more requests.
     fn waits_for_generator(&self) -> bool {
         let server_busy = self.cpu_us * self.outcome.per_second / 1e6;
         self.outcome.busy > BUSY && server_busy < BUSY
     }
 }
 
-/// The measure by which two servers are compared.
+/// The figure that compares two servers.
 #[derive(Clone, Copy)]
 pub(crate) enum Measure {
     /// Requests a second.
     Rate,
     /// Processor time for each request.
     Cpu,
-    /// Processor time for each request of the other side, divided by that of this side: like a rate, more is better.
+    /// The other side's processor time for each request, divided by this side's. As with a rate, more is better.
     CpuAsRate,
     /// Latency at the median.
     P50,
-    /// Latency that one in a hundred exceeds.
+    /// The latency that one request in a hundred exceeds.
     P99,
 }
 
 /// One side of a comparison: a function that measures a slice.
 pub(crate) type Side<'a> = &'a mut dyn FnMut() -> Result<Slice>;
 
-/// Loads a service, which consists of these processes.
+/// Loads a service that consists of these processes.
 ///
 /// # Errors
 /// When the load breaks off, or a request was answered with an error.
@@ -60,7 +60,7 @@ pub(crate) fn slice(bench: &Bench, service: &[&Process], load: &Load) -> Result<
     Ok(Slice { outcome, cpu_us })
 }
 
-/// Measures rounds in which every side has one slice, in a random order.
+/// Measures rounds. In each, every side has one slice; the order is random.
 pub(crate) fn alternate(bench: &Bench, [ours, theirs]: [Side<'_>; 2]) -> Result<Vec<[Slice; 2]>> {
     let mut rounds = Vec::new();
     for _ in 0..bench.options.rounds() {
@@ -88,7 +88,7 @@ pub(crate) fn compare(
 }
 
 impl Measure {
-    /// The finding of some rounds: the ratio within each, and their median. Tails are compared as `of_calm` does.
+    /// The finding of some rounds: the ratio within each, and their median. Tails are compared as in `of_calm`.
     pub(crate) fn finding(self, rounds: &[[Slice; 2]]) -> Finding {
         let side = |side: usize| self.show(rounds.iter().map(|round| &round[side]));
         let figure = match self {
@@ -113,7 +113,7 @@ impl Measure {
         Spread::of(ratios)
     }
 
-    /// The ratio of the tails of both sides' calm halves, and how it moves when rounds are drawn again.
+    /// The ratio between the tails of both sides' calm halves, and its spread when the rounds are resampled.
     fn of_calm(self, rounds: &[[Slice; 2]]) -> Spread {
         let sides = [0, 1].map(|side| Windows::of(rounds, side));
         let ratio = |drawn: &[usize]| sides[0].calm_p99(drawn) / sides[1].calm_p99(drawn);
@@ -160,10 +160,10 @@ impl Measure {
 
 /// The open loops of one side, cut into windows: by window, then by round.
 ///
-/// A machine's other work makes tails up to thirty times as long, in bursts that come at any time, on
-/// either side. What a server does, it does in the same window of every slice: a grab in the first, an
-/// election in the seventh, heartbeats in all. So for each window the calmer half of the rounds
-/// counts, and all the windows together make one slice.
+/// Other work on the machine makes tails up to thirty times as long. It comes in bursts, at any time, on either
+/// side. A server's own delays come in the same window of every slice: a grab in the first, an election in the
+/// seventh, heartbeats in all. So the calmer half of the rounds counts for each window, and all windows
+/// together make one slice.
 struct Windows<'a>(Vec<Vec<Window<'a>>>);
 
 struct Window<'a> {
@@ -179,7 +179,7 @@ impl<'a> Windows<'a> {
         Self((0..count).map(|at| window(at).collect()).collect())
     }
 
-    /// The tail of these rounds, in microseconds.
+    /// The tail of the given rounds, in microseconds.
     fn calm_p99(&self, drawn: &[usize]) -> f64 {
         let mut calm = Histogram::default();
         for window in &self.0 {
@@ -201,7 +201,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// A number as people read it, in three or four digits.
+/// A number for people to read, in three or four digits.
 pub(crate) fn thousands(number: f64) -> String {
     match number {
         0.0..1e4 => format!("{number:.0}"),
@@ -214,7 +214,7 @@ pub(crate) fn thousands(number: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A slice of two windows, in which all requests took so long.
+    /// A slice of two windows. In each window all requests took the given time.
     fn slice_of(windows: [u64; 2]) -> Slice {
         let buckets = |nanos| {
             let mut histogram = Histogram::default();

@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// A quantile; between two figures it is interpolated.
+/// A quantile, interpolated between two figures.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = (sorted.len() - 1) as f64 * share;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);

@@ -1,5 +1,5 @@
-//! The time that single functions take, on one thread and without a network: for comparing one commit
-//! with another. `scripts/bench` measures the whole service as its users meet it.
+//! The time that single functions take, on one thread and without a network, to compare one commit with
+//! another. `scripts/bench` measures the whole service as its users see it.
 
 mod node;
 
@@ -19,7 +19,7 @@ use mintleaf_core::tag::BizTag;
 
 use node::{Client, Node, TAG};
 
-/// A moment in Unix milliseconds; any other would do.
+/// A moment in Unix milliseconds. Its value does not matter.
 const NOW_MS: u64 = 1_800_000_000_000;
 /// Requests that a client sends at once.
 const DEPTH: u64 = 64;
@@ -45,7 +45,7 @@ fn rules(criterion: &mut Criterion) {
         bench.iter(|| black_box(buffer.take_one(|| NOW_MS)));
     });
 
-    // The clock stands still: ids run ahead of it, a millisecond for every 4,096.
+    // The clock stands still. Ids run ahead of it by a millisecond for every 4,096.
     let format = Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's");
     let mut generator = Generator::new(format, u64::MAX, 1);
     let fence_ms = format.times_ms().end;
@@ -81,7 +81,7 @@ fn service(criterion: &mut Criterion, node: &Node) {
     assert!(node.services.ids.next_now(TAG).is_some(), "the ids went out");
 }
 
-/// The tokens of an auth file with one that is confined to some tags.
+/// The tokens of an auth file that holds one token, which is confined to some tags.
 fn tokens() -> Arc<Tokens> {
     let hash = written_hash(&hash_of(TOKEN.as_bytes()));
     let lines = format!(
@@ -96,12 +96,12 @@ fn http(criterion: &mut Criterion, node: &Node) {
         Client::new(async move |far| connections.serve(far).await)
     };
     let (mut client, mut known) = (connect(None), connect(Some(tokens())));
-    // The header is sent without an auth file too: its bytes cost the same wherever they are read.
+    // The header is sent even when there is no auth file, so that its bytes cost the same on both sides.
     let shown = format!("authorization: Bearer {TOKEN}\r\n");
     let ask = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: a\r\n{shown}\r\n");
     let leaf = format!("/api/segment/get/{TAG}");
     let one = ask(&leaf).repeat(DEPTH as usize);
-    // No request is like the one before: each is judged anew.
+    // No request equals the one before, so each is checked again.
     let in_turn = (ask(&leaf) + &ask(&format!("/v1/segment/{TAG}"))).repeat(DEPTH as usize / 2);
     let single = ask(&leaf);
     let mut group = criterion.benchmark_group("http");
@@ -126,7 +126,7 @@ fn http(criterion: &mut Criterion, node: &Node) {
     group.bench_function("1,000 ids as text", |bench| bench.iter(|| client.ask(&batch)));
     group.finish();
 
-    // Behind a request of another kind, hyper reads the rest, and the dispatch answers it.
+    // After a request of another kind hyper reads the rest, and the dispatch answers it.
     let mut client = connect(None);
     client.request_answered("GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(), b"HTTP/1.1 200");
     let browser = "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
@@ -171,7 +171,7 @@ fn resp(criterion: &mut Criterion, node: &Node) {
             group.bench_function(name, |bench| bench.iter(|| client.ask(&request)));
         }
     }
-    // How long a refusal takes must not tell whether a name is known, or how much of a token is right.
+    // The time of a refusal must not reveal whether a name is known, or how much of a token is right.
     let most_of_it = format!("{}x", &TOKEN[..TOKEN.len() - 1]);
     for (name, user, token) in [
         ("AUTH with an unknown name", "shot", "x".repeat(TOKEN.len())),

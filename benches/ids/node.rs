@@ -1,4 +1,4 @@
-//! A node below its sockets, and a client of it.
+//! A node without its sockets, and a client of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use tokio::time::{sleep, timeout};
 
 /// The tag that the node has ids of.
 pub(crate) const TAG: &str = "orders";
-/// The first id: all that follow have as many digits, so that answers have the same length.
+/// The first id. All ids have as many digits, so all answers have the same length.
 const START: u64 = 1_000_000_000_000;
 /// The address of a node without sockets.
 const NOWHERE: &str = "127.0.0.1:1";
-/// Bytes that fit on the way in each direction.
+/// How many bytes may be under way in each direction.
 const WINDOW: usize = 1 << 20;
-/// An answer has ended when nothing comes for so long.
+/// An answer is complete when no byte has followed for this long.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A cluster of one, which has two thousand million ids buffered.
+/// A cluster of one node that has two thousand million ids buffered.
 pub(crate) struct Node {
     pub(crate) services: Services,
     _parts: (AssembledNode, Runtime, TempDir),
@@ -103,7 +103,7 @@ pub(crate) struct Client {
     runtime: Runtime,
 }
 
-/// A request, and how long its answer is.
+/// A request, and the length of its answer.
 pub(crate) struct Request {
     bytes: Vec<u8>,
     answer_length: usize,
@@ -123,13 +123,13 @@ impl Client {
         Self { stream: near, runtime }
     }
 
-    /// Sends a request for ids for the first time, and notes how long its answer is.
+    /// Sends a request for ids for the first time, and notes the length of its answer.
     pub(crate) fn request(&mut self, bytes: String) -> Request {
         let begin: &[u8] = if bytes.starts_with("GET ") { b"HTTP/1.1 200" } else { b":" };
         self.request_answered(bytes, begin)
     }
 
-    /// Sends a request for the first time whose answer must begin so, and notes how long that is.
+    /// Sends a request for the first time, and notes the length of its answer, which must begin with `begin`.
     pub(crate) fn request_answered(&mut self, bytes: String, begin: &[u8]) -> Request {
         let Self { stream, runtime } = self;
         let answer_length = runtime.block_on(async {

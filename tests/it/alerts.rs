@@ -1,4 +1,4 @@
-//! The dashboard and the alerts: they ask for metrics that there are, and every alert says what to do.
+//! The dashboard and the alerts: they query metrics that exist, and every alert says what to do.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
-/// The names of metrics in a text, as queries have them.
+/// The names of metrics in a text, in the form that queries use.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let is_one = |word: &&str| word.starts_with("mintleaf_") || word.starts_with("process_");

@@ -1,4 +1,4 @@
-//! What clients may rely on: every path, its successes, its failures, its bounds.
+//! What clients may rely on: every path, its successes, its failures, its limits.
 
 mod buffers;
 mod ids;
@@ -12,7 +12,7 @@ use crate::harness::{Answer, Api, Cluster, encoded, eventually, mintleaf, secs};
 
 const LAST_ID: u64 = i64::MAX as u64;
 
-/// A cluster of one that creates no tags by itself.
+/// A cluster of one that does not create tags automatically.
 fn strict() -> Cluster {
     mintleaf().cluster(1)
 }
@@ -21,7 +21,7 @@ fn create(api: Api, tag: &str, step: u32) -> Answer {
     api.post("/v1/tags", &json!({ "tag": tag, "step": step }))
 }
 
-/// The problem's code, after checking everything that every problem has.
+/// The problem's code. Also checks everything that every problem must have.
 #[track_caller]
 fn refusal(answer: &Answer, status: u16, path: &str) -> (String, String) {
     let (got, code) = answer.problem();

@@ -1,16 +1,16 @@
-//! The audit of admin changes: what has an entry and what has none, on three nodes and over restarts.
+//! The audit of admin changes: which actions have an entry and which do not, on three nodes and over restarts.
 
 use serde_json::{Value, json};
 
 use crate::auth::{entry, token, write};
 use crate::harness::{Api, Cluster, Finished, eventually, mintleaf, secs};
 
-/// The whole audit, as one node shows it.
+/// The whole audit according to one node.
 fn audit(api: Api) -> Vec<Value> {
     api.get("/v1/audit?limit=1000").ok()["entries"].as_array().unwrap().clone()
 }
 
-/// The actions of the audit, each with its target.
+/// The actions in the audit, each with its target.
 fn actions(api: Api) -> Vec<String> {
     let told = |entry: &Value| {
         format!("{} {}", entry["action"].as_str().unwrap(), entry["target"].as_str().unwrap())
@@ -150,7 +150,7 @@ fn pages_follow_each_other_and_the_command_line_shows_all() {
     assert!(table.contains("step=1000") && table.contains("step=1 "), "{table}");
 }
 
-/// Creates a tag, through an election if need be.
+/// Creates a tag, and repeats the request during an election.
 fn create(api: Api, tag: &str) {
     eventually(&format!("{tag} to be there"), secs(10), || {
         let status = api.post("/v1/tags", &json!({ "tag": tag })).status;
@@ -175,7 +175,7 @@ fn the_audit_outlives_restarts_snapshots_and_the_leader() {
     for id in cluster.ids() {
         assert_eq!(audit(cluster.api(id)), whole, "node {id}");
     }
-    // A node without its data gets the audit with a snapshot.
+    // A node without its data receives the audit with a snapshot.
     let through = cluster.leader();
     let wiped = cluster.others(through)[0];
     cluster.kill(wiped);
@@ -224,13 +224,13 @@ fn changes_of_the_membership_and_the_leader_are_recorded() {
     );
     assert_eq!(entry["after"]["raft"], raft);
 
-    // A node that removes itself has that recorded first.
+    // When a node removes itself, the removal is recorded first.
     let removed = cluster.api(leader).delete(&format!("/v1/cluster/nodes/{leader}"));
     assert_eq!(removed.status, 204, "{removed:?}");
     await_actions(&cluster, asked, &[format!("node.remove {leader}")]);
     let entry = audit(api).pop().unwrap();
     assert_eq!((&entry["before"]["raft"], &entry["after"]), (&json!(raft), &Value::Null));
-    // Nothing above what a member supports: nothing was changed, so nothing is recorded.
+    // No higher level is supported by all members. Nothing changes, so nothing is recorded.
     let before = audit(api).len();
     assert_eq!(api.post("/v1/cluster/level", &json!({})).status, 200);
     assert_eq!(audit(api).len(), before);
@@ -258,8 +258,8 @@ fn the_node_that_was_asked_logs_a_change_once_and_the_others_do_not() {
     }
 }
 
-/// A port may have zeros in front, and with thousands of them an address outgrew an entry of the audit, and then one of
-/// the log.
+/// A port may have leading zeros. With thousands of them, an address did not fit into an entry of the audit,
+/// and then not into one of the log.
 #[test]
 fn an_address_that_no_entry_can_hold_changes_nothing() {
     let mut cluster = mintleaf().cluster(3);

@@ -19,7 +19,7 @@ use mintleaf::access::{hash_of, written_hash};
 use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, secs};
 use crate::kept::Kept;
 
-/// The lines of a token in an auth file. The token is its name with `-token` behind it.
+/// The lines of a token in an auth file. The token is its name followed by `-token`.
 pub(crate) fn entry(name: &str, role: &str, tags: &str) -> String {
     let hash = written_hash(&hash_of(token(name).as_bytes()));
     let tags = if tags.is_empty() { String::new() } else { format!("tags = {tags}\n") };
@@ -30,7 +30,7 @@ pub(crate) fn token(name: &str) -> String {
     format!("{name}-token")
 }
 
-/// Writes an auth file as an operator should: beside the old one, and renamed.
+/// Writes an auth file as an operator should: as a new file, which is then renamed.
 pub(crate) fn write(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();
@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, text: &str) {
 struct Guarded {
     dev: Dev,
     file: PathBuf,
-    // Goes last.
+    // Dropped last.
     _dir: tempfile::TempDir,
 }
 
@@ -56,19 +56,19 @@ impl Guarded {
         Self { dev, file, _dir: dir }
     }
 
-    /// Replaces the file, and has the node read it.
+    /// Replaces the file, and makes the node read it.
     fn replace(&mut self, text: &str) {
         write(&self.file, text);
         self.dev.process().signal("HUP");
     }
 }
 
-/// The header line that shows a token.
+/// The header line that carries a token.
 pub(crate) fn bearer(name: &str) -> String {
     format!("authorization: Bearer {}\r\n", token(name))
 }
 
-/// A file with a secret, without which a node that asks for tokens does not start.
+/// A file with a secret. A node that requires tokens does not start without one.
 pub(crate) fn secret_file(dir: &Path) -> String {
     let path = dir.join("secret");
     write(&path, "0123456789abcdef0123456789abcdef");

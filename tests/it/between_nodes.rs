@@ -1,5 +1,5 @@
-//! The ports between nodes, and whoever else reaches them: a process without a proof gets no frame through, learns
-//! no secret, ends no node, and delays no failover.
+//! The ports between nodes, as other processes can reach them. A process without a proof gets no frame through,
+//! learns no secret, ends no node, and delays no failover.
 
 mod captures;
 mod operator_ca;
@@ -17,9 +17,9 @@ use serde_json::json;
 
 use crate::harness::{Api, Cluster, Finished, Load, TagWriter, eventually, mintleaf, ms, secs};
 
-/// What a node logs once it has taken new keys into use.
+/// The log line of a node that has started to use new keys.
 const TAKEN: &str = "took new keys between nodes into use";
-/// What a node logs about new keys that it cannot use.
+/// The log line of a node that cannot use new keys.
 const NOT_TAKEN: &str = "new keys between nodes cannot be used";
 
 /// A secret, made as operators make one.
@@ -29,7 +29,7 @@ fn new_secret() -> String {
     made.stdout.trim().to_owned()
 }
 
-/// Three founders that share a secret, each with a file of its own; none runs yet.
+/// Three founders that share a secret, each with a separate file. None is running yet.
 fn prepare_with(secret: &str) -> Cluster {
     let mut cluster = mintleaf().prepare(3, &[]);
     for id in cluster.ids() {
@@ -51,14 +51,14 @@ fn secret_file(cluster: &Cluster, id: u64) -> PathBuf {
     cluster.dir().join(format!("secret-{id}"))
 }
 
-/// Replaces a file at once, so that no node reads half of it.
+/// Replaces a file atomically, so that no node reads half of it.
 fn replace(file: &Path, content: impl AsRef<[u8]>) {
     let new = file.with_extension("new");
     fs::write(&new, content).unwrap();
     fs::rename(&new, file).unwrap();
 }
 
-/// Replaces files of a running node, has it read them again, and waits until it says what came of it.
+/// Replaces files of a running node, makes it read them again, and waits until it logs the outcome.
 #[track_caller]
 fn reload(cluster: &mut Cluster, id: u64, files: &[(PathBuf, String)], outcome: &str) {
     let times = |cluster: &mut Cluster| cluster.process(id).said().matches(outcome).count();
@@ -72,7 +72,7 @@ fn reload(cluster: &mut Cluster, id: u64, files: &[(PathBuf, String)], outcome: 
     });
 }
 
-/// The same with a file of secrets, one a line.
+/// The same with a file of secrets, one on each line.
 #[track_caller]
 fn reload_secrets(cluster: &mut Cluster, id: u64, secrets: &[&str], outcome: &str) {
     let file = secret_file(cluster, id);
@@ -97,7 +97,7 @@ fn term(api: Api) -> u64 {
     api.get("/v1/cluster").ok()["term"].as_u64().unwrap()
 }
 
-/// Bytes without a meaning, the same every time.
+/// Bytes without a meaning, always the same.
 fn garbage(count: u32) -> Vec<u8> {
     (1..=count).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -106,7 +106,7 @@ fn holds(bytes: &[u8], what: &[u8]) -> bool {
     bytes.windows(what.len()).any(|window| window == what)
 }
 
-/// Checks that bytes give away nothing of a secret: neither the line of its file, nor what its digits mean, nor
+/// Checks that bytes reveal nothing of a secret: neither the line of its file, nor the value of its digits, nor
 /// the line in hexadecimal.
 #[track_caller]
 fn assert_no_secret(bytes: &[u8], secret: &str) {
@@ -118,8 +118,8 @@ fn assert_no_secret(bytes: &[u8], secret: &str) {
     }
 }
 
-/// Clients that take ids of many tags with the smallest step, so that every node grabs all the time, and one that
-/// creates tags, each on the next node.
+/// Clients that take ids of many tags with the smallest step, so that every node grabs all the time, and one
+/// that creates tags, each at the next node.
 struct Busy {
     load: Load,
     writer: TagWriter,
@@ -138,12 +138,12 @@ impl Busy {
         busy
     }
 
-    /// Waits until more requests were granted.
+    /// Waits until more requests have succeeded.
     fn go_on(&self) {
         self.load.await_more(300);
     }
 
-    /// Stops, and checks that every request was granted and every tag created.
+    /// Stops, and checks that every request succeeded and every tag was created.
     #[track_caller]
     fn end_without_a_failure(self) {
         self.go_on();
@@ -151,7 +151,7 @@ impl Busy {
         history.check();
         let failed: Vec<_> = history.failures().collect();
         assert!(failed.is_empty(), "{} requests failed: {:?}", failed.len(), failed[0]);
-        // Tags are numbered as they are asked for, so a failure would leave a gap.
+        // Tags are numbered in the order of the requests, so a failure would leave a gap.
         let asked_for: Vec<_> = (0..written.len()).map(|n| format!("written-{n}")).collect();
         assert_eq!(written, asked_for, "a tag was not created");
         println!("{} requests for ids, {} tags", history.0.len(), written.len());

@@ -1,4 +1,4 @@
-//! Bootstrap of a cluster while founders exist twice, are cut off, late, silent, killed, and lost.
+//! Bootstrap of a cluster while founders exist twice, or are cut off, late, silent, killed or lost.
 
 mod levels;
 
@@ -20,26 +20,26 @@ use crate::harness::{Api, History, Outcome, Port, Process, eventually, mintleaf,
 /// How long links stay cut: longer than a coordinator waits for founders before it aborts.
 const CUT: Duration = secs(8);
 
-/// Which frames reach nodes 2 and 3. Handshakes always do.
+/// The frames that may reach nodes 2 and 3. Handshakes always pass.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     Everything,
     /// Only handshakes reach this node.
     HandshakesTo(u64),
-    /// Of two processes that were started as node 1, node 2 hears one and node 3 the other.
+    /// Two processes were started as node 1. Node 2 hears one of them, and node 3 the other.
     Split,
-    /// Besides handshakes one frame reaches this node, by which it is prepared, and no other after it.
+    /// In addition to handshakes, one frame reaches this node and prepares it. No frame after it does.
     OneTo(u64),
-    /// After the first frame the others reach this node when so much time has passed.
+    /// After the first frame, no other reaches this node until this time has passed.
     LateTo(u64, Duration),
 }
 
 /// The connections to nodes 2 and 3.
 struct Links {
     rule: Mutex<Rule>,
-    /// By node, the store of the only node 1 that it hears.
+    /// By node, the store of the one process of node 1 that it hears.
     heard: Mutex<BTreeMap<u64, u128>>,
-    /// When the first frame came for the node that `rule` is about.
+    /// When the first frame arrived for the node in `rule`.
     first: Mutex<Option<Instant>>,
     ended: AtomicBool,
 }
@@ -72,7 +72,7 @@ impl Links {
         }
     }
 
-    /// How long ago the first frame came; `None` when this is it.
+    /// The time since the first frame; `None` when this is the first.
     fn since_first(&self) -> Option<Duration> {
         let mut first = self.first.lock();
         let since = first.map(|first| first.elapsed());
@@ -81,8 +81,8 @@ impl Links {
     }
 }
 
-/// Node id and store of a frame's sender; `None` for a handshake. After its format and checksum, a frame has a
-/// header, which begins with the cluster and the sender.
+/// The node id and the store of a frame's sender; `None` for a handshake. After its format and checksum, a
+/// frame has a header, which begins with the cluster and the sender.
 fn sender(frame: &[u8]) -> Option<(u128, u128)> {
     let (1, mut fields) = frame.get(5..)?.split_first()? else { return None };
     let mut number = || {
@@ -103,7 +103,7 @@ fn sender(frame: &[u8]) -> Option<(u128, u128)> {
     Some((number()?, number()?))
 }
 
-/// Carries connections to a node; a frame that does not pass ends its connection.
+/// Carries connections to a node. A frame that may not pass ends its connection.
 fn carry(links: &Arc<Links>, listen: SocketAddr, node: u64, to: SocketAddr) {
     let listener = TcpListener::bind(listen).unwrap();
     let links = Arc::clone(links);
@@ -151,7 +151,7 @@ struct Founder {
     process: Option<Process>,
 }
 
-/// Founders under one list, in which nodes 2 and 3 are reached through [`Links`].
+/// Founders with one list, where the addresses of nodes 2 and 3 lead to [`Links`].
 struct Founders {
     links: Arc<Links>,
     list: String,
@@ -208,7 +208,7 @@ impl Founders {
         self.all.get_mut(name).unwrap().process.take().unwrap().kill();
     }
 
-    /// Deletes the data of a founder that does not run.
+    /// Deletes the data of a founder that is not running.
     fn lose(&mut self, name: &str) {
         assert!(self.all[name].process.is_none(), "{name} runs");
         fs::remove_dir_all(&self.all[name].data).unwrap();
@@ -245,7 +245,7 @@ impl Founders {
         })
     }
 
-    /// Takes ids from every process that is ready. For the judge each process is a node of its own, also when two
+    /// Takes ids from every process that is ready. For the judge each process is a separate node, even if two
     /// were started as the same node.
     fn take_ids(&self, given: &mut History) {
         for (node, name) in
@@ -271,7 +271,7 @@ impl Drop for Founders {
     fn drop(&mut self) {
         self.links.ended.store(true, Ordering::Relaxed);
         for way in &self.ways {
-            // Wakes the thread that accepts there, so that it sees the end.
+            // This wakes the thread that accepts connections, so that it notices the end.
             drop(TcpStream::connect(way.addr()));
         }
     }

@@ -1,4 +1,4 @@
-//! The command line against real nodes: what it prints, and how it exits.
+//! The command line against real nodes: its output and its exit codes.
 //!
 //! ```text
 //! nodes         what it shows of nodes and the machine

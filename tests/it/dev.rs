@@ -7,7 +7,7 @@ use crate::harness::{
     Api, Dev, Finished, Load, TagWriter, eventually, from_env, mintleaf, ms, secs,
 };
 
-/// The longest time from the start of the process, the first or one after a kill, to its first id.
+/// The longest time from a start of the process, whether it is the first or after a kill, to the first id.
 const FIRST_ID_WITHIN: Duration = secs(1);
 
 fn first_id(api: Api, tag: &str) -> u64 {
@@ -43,7 +43,7 @@ fn kills_under_load_repeat_no_id_and_lose_no_tag() {
     let load = Load::start(&node, &tags, 4);
     let writer = TagWriter::start(&node, ms(20));
     for round in 0..from_env("MINTLEAF_ROUNDS", 3) {
-        // The kills fall on different moments of the log's life.
+        // The kills fall into different phases of the log.
         load.await_more(100 + round % 7 * 60);
         dev.restart();
     }
@@ -81,7 +81,7 @@ fn another_number_of_nodes_on_the_same_data_is_refused() {
     assert!(refused.stderr.contains("holds a cluster of 1"), "{refused:?}");
 }
 
-/// Runs `dev` in a directory that it has to refuse.
+/// Runs `dev` in a directory that it must refuse.
 fn refused(data: &Path, nodes: &str) -> Finished {
     let mut command = mintleaf().command();
     command.args(["dev", "--http", "127.0.0.1:0", "--nodes", nodes, "--data"]).arg(data);
@@ -147,7 +147,7 @@ fn nodes_of_one_process_stop_as_one() {
         let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
         let load = Load::start(&nodes, &["orders".to_owned()], 2);
         load.await_more(50);
-        // The leader says so once a quorum has confirmed it, and ids are given before.
+        // The leader reports this once a quorum has confirmed it. Ids may come earlier.
         eventually("the leader's word", secs(10), || {
             dev.process().log().contains("this node leads now").then_some(())
         });

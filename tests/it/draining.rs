@@ -1,4 +1,4 @@
-//! A node that was asked to stop: it is out of rotation at once, serves on, and loses no client's request.
+//! A node that was asked to stop: it leaves the rotation at once, keeps serving, and loses no request of a client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::harness::{
 
 /// How long the nodes here drain.
 const DRAIN: Duration = secs(4);
-/// Time for what a stop does after the drain, on a busy machine.
+/// Time for the stop itself after the drain, on a busy machine.
 const STOPPED_WITHIN: Duration = secs(10);
 /// Requests to different parts of a node: the fast path, the dispatch, the router, and a change.
 const REQUESTS: [&str; 4] = [
@@ -24,7 +24,7 @@ const REQUESTS: [&str; 4] = [
      content-length: 10\r\n\r\n{\"step\":9}",
 ];
 
-/// One HTTP connection that is kept, and shows heads as they come.
+/// A kept HTTP connection that returns heads as they arrive.
 struct KeptConnection(TcpStream);
 
 impl KeptConnection {
@@ -34,7 +34,7 @@ impl KeptConnection {
         Self(stream)
     }
 
-    /// The head of the answer to a request; its body is read, too.
+    /// The head of the answer to a request. The body is read, too.
     #[track_caller]
     fn ask(&mut self, request: &str) -> String {
         self.0.write_all(request.as_bytes()).unwrap();
@@ -50,7 +50,7 @@ impl KeptConnection {
         head
     }
 
-    /// Waits for the end; nothing else may come.
+    /// Waits for the end of the connection. Nothing else may arrive.
     #[track_caller]
     fn assert_ended(&mut self) {
         let mut more = Vec::new();
@@ -59,7 +59,7 @@ impl KeptConnection {
     }
 }
 
-/// A cluster that drains for [`DRAIN`] and knows the tag `orders`; with the addresses of its Redis protocol.
+/// A cluster that drains for [`DRAIN`] and has the tag `orders`; and the addresses of its Redis protocol.
 fn draining_cluster(nodes: u64) -> (Cluster, Vec<Port>) {
     let drain = format!("{}s", DRAIN.as_secs());
     let mut cluster = mintleaf().prepare(nodes, &["--drain", &drain]);
@@ -76,7 +76,7 @@ fn readiness(api: Api) -> Option<Answer> {
     api.try_get("/readyz").ok()
 }
 
-/// Asks a node to stop; answers when that was.
+/// Asks a node to stop; returns the time of the request.
 fn ask_to_stop(cluster: &mut Cluster, id: u64) -> Instant {
     let api = cluster.api(id);
     cluster.process(id).signal("TERM");
@@ -102,7 +102,7 @@ fn connections_are_kept_in_the_first_half_and_end_with_an_answer_in_the_second()
     let (mut cluster, _) = draining_cluster(1);
     let api = cluster.api(1);
     let mut kept: Vec<_> = REQUESTS.iter().map(|_| KeptConnection::open(api)).collect();
-    // Each connection stays where its first request has brought it: on the fast path, or with hyper.
+    // Each connection stays where its first request has put it: on the fast path, or with hyper.
     for (connection, request) in kept.iter_mut().zip(REQUESTS) {
         assert!(connection.ask(request).starts_with("HTTP/1.1 200 "), "{request}");
     }
@@ -118,7 +118,7 @@ fn connections_are_kept_in_the_first_half_and_end_with_an_answer_in_the_second()
         assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("connection: close"), "{head}");
         connection.assert_ended();
     }
-    // Whoever comes now is served, and told the same.
+    // A new client is served, and gets the same `connection: close`.
     let head = KeptConnection::open(api).ask(REQUESTS[0]);
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("connection: close"), "{head}");
     assert_stopped(&mut cluster, 1);
@@ -180,7 +180,7 @@ fn a_leader_hands_over_at_once_and_no_election_follows() {
             .then(|| known[0])
     });
     assert!(asked.elapsed() < DRAIN / 2, "handed over after {:?}", asked.elapsed());
-    // The node that drains answers changes as the others do.
+    // The node that drains answers changes like the others.
     let made = cluster.api(leader).post("/v1/tags", &json!({ "tag": "late" }));
     assert_eq!(made.status, 201, "{made:?}");
     assert_stopped(&mut cluster, leader);
@@ -216,7 +216,7 @@ fn a_node_that_is_removed_while_it_drains_ends_as_a_removed_one() {
         let (drains, left) = (cluster.others(leader)[0], cluster.others(leader)[1]);
         let (drains, other) = if leads { (leader, left) } else { (drains, leader) };
         ask_to_stop(&mut cluster, drains);
-        // A leader that drains hands over meanwhile, and one change is made at a time.
+        // A leader that drains hands over at the same time, and only one change is made at a time.
         eventually("the removal", DRAIN / 2, || {
             let removed = cluster.api(other).delete(&format!("/v1/cluster/nodes/{drains}"));
             let is_busy = removed.text().contains("another change is in progress");
@@ -230,7 +230,7 @@ fn a_node_that_is_removed_while_it_drains_ends_as_a_removed_one() {
     }
 }
 
-/// Reads until the node has ended the connection; answers what came.
+/// Reads until the node has ended the connection; returns what arrived.
 fn read_off(mut stream: &TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
@@ -254,7 +254,7 @@ fn connections_of_the_redis_protocol_end_between_two_commands() {
     busy.ask("INCR orders").integer();
     pause(DRAIN / 2 + ms(100) - asked.elapsed());
 
-    // Commands that are sent together are all answered, and then the connection ends.
+    // All commands that are sent together are answered. Then the connection ends.
     busy.send(&[command("INCR orders"), command("MINT orders COUNT 3")].concat());
     assert!(matches!(busy.answer(), Value::Integer(_)));
     assert_eq!(busy.answer().ids().len(), 3);
@@ -263,7 +263,8 @@ fn connections_of_the_redis_protocol_end_between_two_commands() {
     let sent = command("INCR orders");
     let (half, rest) = sent.split_at(9);
     within.send(half);
-    // An idle connection ends at three quarters, without a byte, and one within a command with its answer.
+    // An idle connection ends after three quarters of the drain, without a byte. One in the middle of a command
+    // ends after its answer.
     assert!(read_off(idle.stream()).is_empty());
     let ended = asked.elapsed();
     assert!(ended >= DRAIN / 4 * 3 && ended < DRAIN, "{ended:?}");

@@ -1,4 +1,4 @@
-//! How a node ends, what its exit code tells a supervisor, and which starts it refuses.
+//! How a node ends, what its exit code means to a supervisor, and which starts it refuses.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::harness::{
     Api, Cluster, Finished, Port, Process, WallClocks, eventually, mintleaf, ms, pause, secs,
 };
 
-/// The command that serves as node `id` on the data of node `owner`; that node must not run.
+/// The command that serves as node `id` on the data of node `owner`, which must not be running.
 fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
     let mut command = mintleaf().command();
     command.args(["serve", "--node-id", &id.to_string(), "--http", "127.0.0.1:0"]);

@@ -1,4 +1,4 @@
-//! Clients that take what others need: places, descriptors, memory.
+//! Clients that take up what others need: places, descriptors, memory.
 
 pub(crate) mod slow_readers;
 mod strangers;
@@ -17,31 +17,31 @@ use tokio::runtime::{Builder, Runtime};
 use crate::harness::{Api, Binary, Dev, eventually, mintleaf, ms, pause, secs};
 
 pub(crate) const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Another client address of this machine.
+/// Another client address on this machine.
 pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const GET_ID: &[u8] = b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\n\r\n";
 const INCR: &[u8] = b"INCR orders\r\n";
-/// The node gives up a connection that stalls after 10 to 15 s, and one that reads too slowly after 20 to 25;
-/// the rest is for a busy machine.
+/// The node gives up a connection that stalls after 10 to 15 s, and one that reads too slowly after 20 to 25 s.
+/// The rest is a margin for a busy machine.
 const GIVEN_UP_WITHIN: Duration = secs(40);
 
-/// The binary, with so many open files at most.
+/// The binary, limited to `files` open files.
 fn with_open_files(files: usize) -> Binary {
     mintleaf().under(["prlimit".to_owned(), format!("--nofile={files}:{files}")])
 }
 
-/// Lets this process open as many files as it may.
+/// Raises this process's limit of open files to the maximum.
 pub(crate) fn raise_own_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// A runtime for sockets with options that `std` does not have.
+/// A runtime for sockets with options that `std` lacks.
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A client of the given address, with the receive buffer of the given size.
+/// A client from this address, with a receive buffer of this size.
 pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr, buffer: Option<u32>) -> TcpStream {
     let connected = async {
         let socket = TcpSocket::new_v4().unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr, buffer: Option<u32>) -> Tc
     stream
 }
 
-/// One protocol of a node under test: where it is, a request for an id, and how a good answer begins.
+/// One protocol of a node under test: its address, a request for an id, and the beginning of a good answer.
 #[derive(Clone, Copy)]
 struct Door {
     address: SocketAddr,
@@ -84,14 +84,14 @@ impl Door {
         ]
     }
 
-    /// Asks for an id on a connection; the beginning of the answer, empty when there is none.
+    /// Asks for an id on a connection. Returns the beginning of the answer; empty when there is no answer.
     fn ask(&self, stream: &mut TcpStream) -> String {
         let mut answer = [0; 512];
         let length = stream.write_all(self.request).and_then(|()| stream.read(&mut answer));
         String::from_utf8_lossy(&answer[..length.unwrap_or_default()]).into_owned()
     }
 
-    /// A connection on which an id was asked for.
+    /// A connection that has asked for an id.
     #[track_caller]
     fn used(&self, from: Ipv4Addr) -> TcpStream {
         let mut stream = connect(from, self.address, None);
@@ -105,7 +105,7 @@ impl Door {
         assert!(answer.starts_with(self.good), "{answer:?}");
     }
 
-    /// Connections on which an id was asked for, as many as there are places for.
+    /// Connections that have asked for an id, as many as there are places.
     fn fill(&self, from: Ipv4Addr) -> Vec<TcpStream> {
         let mut held = Vec::new();
         loop {
@@ -127,7 +127,7 @@ fn metric(api: Api, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
-/// `mintleaf dev` with few places; and how many of each protocol.
+/// `mintleaf dev` with few places, and the number of places of each protocol.
 fn dev_with_few_places() -> (Dev, usize) {
     dev_with_few_places_and(&[])
 }
@@ -135,7 +135,7 @@ fn dev_with_few_places() -> (Dev, usize) {
 /// The same, with these settings in its environment.
 fn dev_with_few_places_and(settings: &[String]) -> (Dev, usize) {
     let cores = thread::available_parallelism().unwrap().get();
-    // 64 files of the node, 4 of each thread that serves clients, 32 for leavers of each protocol.
+    // 64 files for the node, 4 for each thread that serves clients, 32 for leaving connections of each protocol.
     let files = 64 + 4 * cores + 2 * (32 + 24);
     let limit = ["prlimit".to_owned(), format!("--nofile={files}:{files}"), "env".to_owned()];
     let mut dev = mintleaf().under(limit.into_iter().chain(settings.iter().cloned())).dev();
@@ -155,7 +155,7 @@ fn idle_clients_neither_end_a_node_nor_hold_up_a_failover() {
     for (_, address) in cluster.targets() {
         idle.extend((0..1_200).map(|_| TcpStream::connect(address).unwrap()));
     }
-    // Who never sent anything makes room after a second.
+    // A client that has sent nothing makes room after a second.
     eventually("a place", secs(5), || {
         cluster.api(leader).try_get("/readyz").ok().filter(|answer| answer.is_ok())
     });
@@ -188,7 +188,7 @@ fn an_address_that_holds_half_of_the_places_leaves_the_others_alone() {
     let (dev, places) = dev_with_few_places();
     for door in Door::both(&dev) {
         let mut held = door.fill(HERE);
-        // One or two may be the harness's own.
+        // The harness may hold one or two of them.
         assert!((places / 2 - 2..=places / 2).contains(&held.len()), "{}", held.len());
         let mut guest = door.used(ELSEWHERE);
         // A place is free again when its connection is closed.
@@ -209,14 +209,14 @@ fn idle_connections_make_room_and_active_ones_never_do() {
     let mut active = doors.map(|door| door.used(HERE));
     let resting = doors.map(|door| door.fill(HERE));
     let began = Instant::now();
-    // A connection counts as idle after two looks of its watchdog without a request, 10 to 15 s.
+    // A connection counts as idle after two checks by its watchdog without a request: 10 to 15 s.
     while began.elapsed() < secs(16) {
         for (door, stream) in doors.iter().zip(&mut active) {
             door.assert_served(stream);
         }
         pause(ms(500));
     }
-    // Probes of this test come and go on the places of this address, too.
+    // Probes of this test come and go on this address's places, too.
     let mut newcomers = Vec::new();
     for (door, stream) in doors.iter().zip(&mut active) {
         for _ in 0..5 {
@@ -242,7 +242,7 @@ fn idle_connections_make_room_and_active_ones_never_do() {
             matches!((&**stream).read(&mut [0]), Ok(0))
         });
         let ended = ended.count();
-        // Each look at the metrics took one more place.
+        // Each read of the metrics took one more place.
         assert!(ended >= 5, "{ended} of {} ended at {}", resting.len(), door.address);
     }
 }
@@ -266,7 +266,7 @@ fn strangers_at_an_internal_port_of_dev_take_no_more_files_than_were_set_aside()
     });
     pause(ms(500));
     let more = files().saturating_sub(before);
-    // The nodes may have opened a connection or two meanwhile.
+    // The nodes may have opened a connection or two in that time.
     assert!(more <= UNPROVEN_MAX + 8, "{more} files more, for {} strangers", silent.len());
 }
 

@@ -1,5 +1,5 @@
-//! Who can reach what: requests that a page or a proxy sends, addresses that strangers can reach, and the data
-//! directory.
+//! Who can reach what: requests from pages and through proxies, addresses that strangers can reach, and the
+//! data directory.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::harness::{Api, Finished, Port, Process, eventually, mintleaf, secs};
 
-/// What a node answers to these bytes, until it closes the connection.
+/// A node's answer to these bytes, up to the end of the connection.
 fn exchange(api: Api, bytes: &str) -> String {
     let mut stream = TcpStream::connect(api.0).unwrap();
     stream.set_read_timeout(Some(secs(5))).unwrap();
@@ -30,7 +30,7 @@ fn statuses(api: Api, bytes: &str) -> Vec<u16> {
 }
 
 const ID: &str = "/api/segment/get/orders";
-/// hyper answers whatever follows it on a connection.
+/// From then on hyper answers everything on the connection.
 const TO_HYPER: &str = "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n";
 
 #[test]
@@ -65,7 +65,7 @@ fn a_request_without_one_host_that_can_be_read_is_400_wherever_it_is_read() {
         let change = format!("POST /v1/tags HTTP/1.1\r\n{hosts}content-length: 0\r\n\r\n");
         assert_eq!(statuses(dev.api(), &change), [400], "{change}");
     }
-    // What is read before it is answered, and what stands behind it is not.
+    // The requests before the wrong one are answered; those after it are not.
     let right = format!("GET {ID} HTTP/1.1\r\nhost: a\r\n\r\n");
     let wrong = format!("GET {ID} HTTP/1.1\r\n\r\n");
     assert_eq!(statuses(dev.api(), &format!("{right}{right}{wrong}{right}")), [200, 200, 400]);
@@ -92,7 +92,7 @@ fn head_on_an_id_path_answers_the_head_of_get_and_takes_no_id() {
     let api = cluster.api(1);
     let head = |path: &str| api.send(&hyper::Method::HEAD, path, &[], "");
     assert_eq!(api.post("/v1/tags", &json!({ "tag": "orders", "step": 10 })).status, 201);
-    // The first ones find nothing held, later ones a segment.
+    // The first requests find nothing held, later ones find a segment.
     for expected in ["1", "2"] {
         for path in [ID, "/v1/segment/orders", "/v1/segment/orders?count=7&format=ranges"] {
             for _ in 0..10 {
@@ -149,7 +149,7 @@ fn head_creates_no_tag_where_get_would() {
     assert_eq!(dev.api().get("/api/segment/get/new").text(), "1");
 }
 
-/// The status of the attempt to create a tag with these header lines, and the answer.
+/// The status of a request to create a tag with these header lines, and the whole answer.
 fn create(api: Api, tag: &str, headers: &str) -> (u16, String) {
     let body = format!(r#"{{"tag":"{tag}"}}"#);
     let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
@@ -159,7 +159,7 @@ fn create(api: Api, tag: &str, headers: &str) -> (u16, String) {
     (answer[9..12].parse().unwrap(), answer)
 }
 
-/// What must not come through: each as the header lines of a request from this machine.
+/// Requests that must not get through: each is the header lines of a request from this machine.
 const TRICKS: [&str; 16] = [
     "host: evil.example:8080\r\norigin: http://evil.example:8080\r\n",
     "host: evil.example\r\n",
@@ -203,7 +203,7 @@ fn what_a_page_or_a_proxy_sends_changes_nothing_and_what_another_site_sends_gets
         assert_eq!(statuses(dev.api(), &get), [status], "{path}");
     }
     for headers in [
-        // The folded line makes two of one, or none: whoever reads it otherwise is led astray.
+        // A parser may read the folded line as two, or as none, so parsers that differ could be misled.
         "host: evil.example\r\n localhost\r\n",
         "host: localhost\r\norigin:\r\n http://evil.example\r\n",
         "host : localhost\r\n",

@@ -1,4 +1,4 @@
-//! A cluster whose nodes are killed and paused under load.
+//! A cluster with nodes that are killed and paused under load.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -7,8 +7,8 @@ use crate::harness::{
     Api, Cluster, Load, TagWriter, eventually, from_env, known_leader, mintleaf, ms, secs,
 };
 
-/// How soon after the death of the leader another node can grab. A dead leader is replaced after
-/// 1.2 to 1.6 s as a rule; a split vote costs another round.
+/// How soon after the death of the leader another node can grab. A dead leader is usually replaced after 1.2 to
+/// 1.6 s; a split vote costs another round.
 const FAILOVER_WITHIN: Duration = secs(3);
 
 fn tags(count: usize) -> Vec<String> {
@@ -32,7 +32,7 @@ fn load_until_all_is_held(cluster: &Cluster, tags: &[String]) -> Load {
     load
 }
 
-/// How many ids of a tag a node holds, as its `/cache` page shows.
+/// How many ids of a tag a node holds, according to its `/cache` page.
 fn held_of(api: Api, tag: &str) -> u64 {
     let page = api.get("/cache");
     let row = page.text().lines().find(|line| line.contains(&format!("<td>{tag}</td>")));
@@ -104,7 +104,7 @@ fn leader_death_is_not_noticed_by_clients_of_the_others() {
     assert_all_there(&cluster, &writer.stop());
 }
 
-/// The term that a node shows where its operator looks.
+/// The term that a node shows to operators.
 fn term(api: Api) -> u64 {
     let page = api.get("/metrics");
     let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_raft_term "));
@@ -179,8 +179,8 @@ fn node_that_was_away_for_longer_than_the_log_reaches_comes_back_by_a_snapshot()
     cluster.kill(follower);
     let written: Vec<String> = (0..300).map(|number| format!("written-{number}")).collect();
     written.iter().for_each(|tag| create(cluster.api(leader), tag, 7));
-    // The node is killed again as soon as it is back, at whatever point its snapshot is by then: it must
-    // never lack both the snapshot and the log.
+    // The node is killed again as soon as it is back, at any stage of its snapshot. It must never lack both the
+    // snapshot and the log.
     for pause in [ms(50), ms(150), ms(400)] {
         cluster.start_node(follower);
         thread::sleep(pause);
@@ -221,7 +221,7 @@ fn death_of_all_loses_no_tag_and_repeats_no_id() {
 
 #[test]
 fn without_a_quorum_a_node_gives_what_it_holds_then_says_no_and_returns_by_itself() {
-    // A long snowflake window would keep the node ready for as long as it lasts.
+    // With a long snowflake window, the node would stay ready as long as the window lasts.
     let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "1s"]);
     cluster.start_all();
     let node = cluster.leader();

@@ -1,4 +1,4 @@
-//! Made-up names: how many tags clients can make, and how fast.
+//! Invented names: how many tags clients can create, and how fast.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use serde_json::json;
 
 use crate::harness::{Api, Port, RedisClient, Value, command, encoded, mintleaf, secs};
 
-/// Commands that one connection sends before it reads their answers.
+/// How many commands one connection sends before it reads the answers.
 const PIPELINED: usize = 500;
-/// What the refused part of a flood may add to a node's memory: a third of what its names alone take.
+/// How much a node's memory may grow from the refused part of a flood: by a third of the size of the names alone.
 const GROWTH_KB_MAX: u64 = 8 * 1024;
 
-/// Takes an id of each name over several connections; answers how often each first word of an error came,
-/// and an empty word for ids.
+/// Takes an id of each name over several connections. Returns how often each first word of an error appeared;
+/// ids count under an empty word.
 fn flood(node: SocketAddr, names: &[String], connections: usize) -> Vec<(String, usize)> {
     let words = thread::scope(|scope| {
         let parts = names.chunks(names.len().div_ceil(connections));
@@ -119,7 +119,7 @@ fn a_flood_of_names_ends_at_the_bound_and_ids_go_on() {
     assert_eq!(created.status, 201, "a name that is known needs no place");
     assert!(api.get("/v1/segment/gone-too").ids()[0] > 7, "nor does its first use");
 
-    // A cluster may be over the bound.
+    // A cluster may have more tags than the bound.
     node.stop(1);
     node.set_env(1, "MINTLEAF_TAGS_MAX", "10");
     node.start_all();
@@ -163,7 +163,7 @@ fn three_nodes_at_once_exceed_the_bound_by_two_names_at_most() {
 #[test]
 fn first_uses_beyond_a_burst_are_so_many_a_second() {
     const NAMES: usize = 20_000;
-    // So many that a debug build creates tags faster than a node may.
+    // Enough for a debug build to create tags faster than a node is allowed to.
     const CONNECTIONS: usize = 200;
     let dev = mintleaf().dev();
     let names: Vec<String> = (0..NAMES).map(|n| format!("tag-{n}")).collect();

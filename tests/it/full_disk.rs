@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::harness::{Cluster, Finished, eventually, mintleaf, secs};
 
-/// How far the files of a node with a full disk may reach: further than its log lines, not as far as its log of
-/// commands, which has its place on the disk before.
+/// The largest size of a file on the full disk: enough for its log lines, but less than its log of commands,
+/// whose space was allocated earlier.
 const FULL_BYTES: u32 = 64 * 1024;
 
-/// Lets no file of a running node grow any more.
+/// Stops all files of a running node from growing.
 fn fill_the_disk_of(cluster: &mut Cluster, id: u64) {
     let pid = cluster.process(id).pid();
     let mut limit = Command::new("prlimit");
@@ -21,12 +21,12 @@ fn fill_the_disk_of(cluster: &mut Cluster, id: u64) {
 
 #[test]
 fn a_node_whose_disk_is_full_ends_with_1_and_comes_back_once_there_is_room() {
-    // With the signal ignored, a write beyond the limit fails, as it does on a full disk.
+    // While the signal is ignored, a write beyond the limit fails, as on a full disk.
     let mut cluster = mintleaf().under(["env", "--ignore-signal=XFSZ"]).cluster(3);
     let leader = cluster.leader();
     let full = cluster.others(leader)[0];
     fill_the_disk_of(&mut cluster, full);
-    // The others go on, and what is written comes to more than the disk takes.
+    // The others continue, and write more than the disk can take.
     let tags = 2 * FULL_BYTES / 256;
     for number in 1..=tags {
         let tag = json!({ "tag": format!("tag-{number}"), "description": "x".repeat(256) });

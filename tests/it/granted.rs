@@ -1,4 +1,4 @@
-//! Every id that is handed out of a shaped tag lies in what some process was granted, by the nodes' own logs.
+//! Every id of a shaped tag that is handed out lies in a grant to some process, according to the nodes' own logs.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Api, Cluster, eventually, judge, mintleaf, secs};
 
-/// Keys of a sequence, and the sections that they never leave.
+/// Keys of a sequence, and their permanent sections.
 const KEYS: [(&str, u64); 3] = [("a", 2067), ("room-17", 261), ("user%2F42", 994)];
 
-/// What clients asked for, and got.
+/// The requests of clients, and the answers.
 struct Recorder {
     first: Instant,
     records: Vec<Record<'static>>,
@@ -29,7 +29,7 @@ impl Recorder {
         Self { first: Instant::now(), records }
     }
 
-    /// Asks a node for ids, and notes what it answers; `name` says what they are of.
+    /// Asks a node for ids, and records its answer. `name` gives the name for the ids in an answer.
     fn ask(&mut self, (node, api): (u64, Api), path: &str, name: impl Fn(&Answer) -> String) {
         let ns = |at: Instant| u64::try_from((at - self.first).as_nanos()).unwrap();
         let began = Instant::now();
@@ -56,7 +56,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that ids of whatever periods a strict tag was in rise over all nodes.
+    /// Records that the ids of a strict tag rise over all nodes, in all its periods.
     fn strict_periods(&mut self) {
         let of_strict = |record: &Record<'static>| match record {
             Record::Ids(ids) if ids.key.0.starts_with("strict-monthly/") => Some(ids.key.clone()),
@@ -67,7 +67,7 @@ impl Recorder {
     }
 }
 
-/// What the nodes' logs say that they were granted.
+/// The grants in the nodes' logs.
 fn grants(cluster: &mut Cluster) -> Vec<Record<'static>> {
     let mut grants = Vec::new();
     for node in cluster.ids() {
@@ -76,7 +76,7 @@ fn grants(cluster: &mut Cluster) -> Vec<Record<'static>> {
         for event in events.filter(|event| event["target"] == "mintleaf::grants") {
             let fields = &event["fields"];
             let number = |name: &str| fields[name].as_u64();
-            // Windows of snowflake ids have neither.
+            // Windows of snowflake ids have neither field.
             let (Some(start), Some(end)) = (number("start"), number("end")) else { continue };
             let tag = fields["tag"].as_str().unwrap();
             let key = match (number("section"), number("period")) {

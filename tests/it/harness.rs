@@ -1,4 +1,4 @@
-//! What every test here begins with: the binary under test, and `mintleaf-harness`, which does the rest.
+//! What every test here starts with: the binary under test, and `mintleaf-harness`, which does the rest.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ pub(crate) fn mintleaf() -> Binary {
     Binary::at(env!("CARGO_BIN_EXE_mintleaf"))
 }
 
-/// Whether a program is there. Where it is not, whoever watches is told.
+/// Whether a program is installed. If not, it prints a message.
 pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
     let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
     if !runs {
@@ -18,7 +18,7 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
     runs
 }
 
-/// A Python that has redis-py: the system's, or another.
+/// A Python with redis-py: the system's, or another one.
 pub(crate) fn python_with_redis() -> Option<Command> {
     let pythons = ["/usr/bin/python3", "python3"];
     let python = pythons.into_iter().find(|python| runs(python, &["-c", "import redis"]))?;

@@ -1,4 +1,4 @@
-//! Bytes that no decent client would send, and clients that stall.
+//! Bytes that no proper client would send, and clients that stall.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Api, eventually, mintleaf, secs};
 
-/// By then the node has closed a stalled connection: it waits 5 s for a body and up to 15 s for a head, and the
-/// rest is for a busy machine.
+/// The node has closed a stalled connection by then. It waits 5 s for a body and up to 15 s for a head; the
+/// rest is a margin for a busy machine.
 const GIVEN_UP_WITHIN: Duration = secs(20);
 
 fn connect(api: Api) -> TcpStream {
@@ -21,7 +21,7 @@ fn read_all(mut stream: &TcpStream) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // The node has closed the connection with some of our bytes unread.
+        // The node has closed the connection while some of the sent bytes were unread.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&bytes)),
     }
@@ -62,7 +62,7 @@ fn a_head_that_is_too_long_is_431() {
     let many = format!("GET /livez HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
     for request in [one, many] {
         let answer = exchange(dev.api(), request.as_bytes());
-        // The node may close before it has read everything, and the client may then lose the answer.
+        // The node may close before it has read everything, and then the client may not receive the answer.
         let told = answer.starts_with("HTTP/1.1 431 ") && answer.contains("\"code\":\"too_large\"");
         assert!(answer.is_empty() || told, "{answer:?}");
     }
@@ -78,7 +78,7 @@ fn a_client_that_stalls_in_the_head_is_cut_off_and_one_that_rests_is_not() {
     drip.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").unwrap();
     drip.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let began = Instant::now();
-    // One header byte now and then does not keep the connection open.
+    // An occasional header byte does not keep the connection open.
     eventually("the end of the connection", GIVEN_UP_WITHIN, || {
         let dripped = drip.write_all(b"x");
         let mut byte = [0];
@@ -136,7 +136,7 @@ fn a_body_that_is_too_long_is_413_however_it_is_framed() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let dev = mintleaf().dev();
-    // The first request waits for a grab of its new tag, while those behind it could be answered at once.
+    // The first request waits for a grab of its new tag. Those behind it could be answered at once.
     let paths = ["/livez", "/api/segment/get/a", "/v1/segment/b?count=2", "/nothing", "/livez"];
     let mut requests = String::new();
     for path in paths.iter().cycle().take(40) {

@@ -1,4 +1,4 @@
-//! `mintleaf import`: tables of Leaf and tinyid, taken over through any node of three.
+//! `mintleaf import`: tables of Leaf and tinyid, imported through any node of three.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Api, Cluster, Finished, mintleaf};
 
-/// Imports a file of this text through one node.
+/// Imports a file with this text through one node.
 fn import(cluster: &Cluster, node: u64, text: &str, args: &[&str]) -> Finished {
     let file = cluster.dir().join("leaf_alloc.txt");
     fs::write(&file, text).unwrap();
@@ -22,7 +22,7 @@ fn import_file(node: Api, file: &Path, args: &[&str]) -> Finished {
     Finished::of(command.arg("import").arg(file).args(["--url", &url]).args(args))
 }
 
-/// What an import says of itself in JSON: created, raised, unchanged, and lines with a fault.
+/// The JSON result of an import: created, raised, unchanged, and the lines with a fault.
 #[track_caller]
 fn told(run: &Finished) -> (u64, u64, u64, Vec<u64>) {
     let json: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
@@ -87,7 +87,7 @@ fn marks_rise_however_far_and_never_fall() {
     assert_eq!(told(&run), (0, 0, 3, vec![]));
 }
 
-/// Leaf has given what lies below the mark, so a node must give none of it, even if it holds some.
+/// Leaf has given all ids below the mark, so a node must not give any of them, even if it holds some.
 #[test]
 fn what_nodes_hold_below_an_imported_mark_is_given_to_nobody() {
     let cluster = mintleaf().cluster(3);
@@ -98,7 +98,7 @@ fn what_nodes_hold_below_an_imported_mark_is_given_to_nobody() {
     let run = import(&cluster, 1, "biz_tag,max_id,step\norders,700000,1000\n", &["--json"]);
     assert_eq!(told(&run), (0, 1, 0, vec![]));
     for node in cluster.ids() {
-        // A linearizable read on the node: it has applied the import by then.
+        // A linearizable read on the node, which therefore has applied the import.
         assert_eq!(tag(cluster.api(node), "orders")["step"], 1000);
         for _ in 0..3 {
             let id = cluster.api(node).get("/v1/segment/orders").ids()[0];
@@ -188,7 +188,7 @@ fn a_file_without_rows_is_no_import() {
 fn a_rehearsal_counts_a_tag_that_stands_twice_as_the_import_does() {
     let cluster = mintleaf().cluster(1);
     let mut text = "biz_tag,max_id,step\ntwice,5,10\ntwice,7,10\nthrice,9,10\n".to_owned();
-    // So many that the last rows of the first tags come in another request.
+    // Enough rows that the last rows of the first tags are sent in another request.
     (0..200).for_each(|row| text += &format!("other-{row},1,1\n"));
     text += "thrice,3,10\ntwice,7,10\nthrice,10,10\n";
     let expected = (202, 2, 2, vec![]);
@@ -206,13 +206,13 @@ fn a_deleted_tag_comes_back_above_every_id_of_before_and_a_rehearsal_knows_that(
         api.post("/v1/tags", &json!({ "tag": name, "start": "5000", "frozen": true })).ok();
         assert_eq!(api.delete(&format!("/v1/tags/{name}")).status, 204);
     }
-    // The first of two rows brings a tag back, and the second finds it there.
+    // The first of two rows brings a tag back, and the second finds that it exists.
     let text = "biz_tag,max_id\nlow,100\nhigh,7000\nlow,300\nhigh,8000\n";
     let expected = (2, 1, 1, vec![]);
     assert_eq!(told(&import(&cluster, 1, text, &["--json", "--dry-run"])), expected);
     assert_eq!(told(&import(&cluster, 1, text, &["--json"])), expected);
     for (name, first) in [("low", 5_000), ("high", 8_000)] {
-        // Nor is the tag that came back frozen because the one of before was.
+        // The tag that came back is not frozen, although the former one was.
         assert_eq!(api.get(&format!("/v1/segment/{name}")).ids(), [first]);
     }
 }

@@ -1,11 +1,11 @@
-//! A connection of HTTP that stays open, over any stream.
+//! An HTTP connection that stays open, over any stream.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::harness::secs;
 
-/// A connection of HTTP that stays open.
+/// An HTTP connection that stays open.
 pub(crate) struct Kept<S = TcpStream>(pub(crate) BufReader<S>);
 
 impl Kept {
@@ -15,14 +15,14 @@ impl Kept {
         Self(BufReader::new(stream))
     }
 
-    /// GET with these header lines; the status and the body.
+    /// GET with these header lines. Returns the status and the body.
     pub(crate) fn get(&mut self, path: &str, headers: &str) -> (u16, String) {
         self.get_with(path, headers)
     }
 }
 
 impl<S: Read + Write> Kept<S> {
-    /// GET with these header lines; the status and the body.
+    /// GET with these header lines. Returns the status and the body.
     pub(crate) fn get_with(&mut self, path: &str, headers: &str) -> (u16, String) {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n"));
         self.answer()
@@ -39,7 +39,7 @@ impl<S: Read + Write> Kept<S> {
         (status, body)
     }
 
-    /// GET; the status, the body, and whether the answer says that it is the last one.
+    /// GET. Returns the status, the body, and whether the answer says that it is the last one.
     pub(crate) fn get_last(&mut self, path: &str) -> (u16, String, bool) {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
         self.whole_answer()

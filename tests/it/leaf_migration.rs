@@ -1,7 +1,7 @@
-//! The way from a real Leaf to a cluster and back, under load, as `docs/migrating-from-leaf.md` describes it: every id
-//! that any caller got, of either system, is judged.
+//! The migration from a real Leaf to a cluster and back, under load, as `docs/migrating-from-leaf.md` describes
+//! it. Every id that any caller got from either system is judged.
 //!
-//! `scripts/leaf-migration` starts MariaDB, ZooKeeper and Leaf, and says by variables where they are.
+//! `scripts/leaf-migration` starts MariaDB, ZooKeeper and Leaf, and passes their addresses in variables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -16,21 +16,22 @@ use serde_json::json;
 
 use crate::harness::{Api, Cluster, Finished, eventually, mintleaf, pause, secs};
 
-/// Tags that callers ask for; the database has more.
+/// The tags that callers ask for. The database has more.
 const TAGS: [&str; 4] = ["orders", "users", "shop.cart", "订单"];
-/// Ids of each tag in each phase, at least.
+/// The least number of ids of each tag in each phase.
 const IDS_MIN: usize = 300;
 /// Callers of each tag.
 const CALLERS: usize = 3;
 /// Time between a caller's requests, and after one without an id.
 const REST: Duration = Duration::from_millis(2);
 const REST_WITHOUT_ID: Duration = Duration::from_millis(10);
-/// How much longer than the steps between freeze and switch a caller may be without ids: it has to ask again.
+/// The longest time without ids, in addition to the steps between freeze and switch. A caller has to repeat its
+/// request.
 const PAUSE_SLACK: Duration = secs(2);
 /// Leaf is asked first, then the cluster, then Leaf again.
 const PHASES: usize = 3;
 
-/// A real Leaf, as the script has started it.
+/// A real Leaf, which the script has started.
 struct Leaf {
     servers: Vec<SocketAddr>,
     sql: String,
@@ -41,7 +42,7 @@ impl Leaf {
     fn there() -> Option<Self> {
         let variable = |name: &str| std::env::var(format!("MINTLEAF_LEAF_{name}")).ok();
         let Some(servers) = variable("SERVERS") else {
-            // `eprintln!` would not do: the output of a passing test is captured.
+            // Not `eprintln!`: the output of a passing test is captured.
             let line = b"SKIPPED: leaf_migration needs a real Leaf; run scripts/leaf-migration\n";
             std::io::stderr().write_all(line).unwrap();
             return None;
@@ -50,7 +51,7 @@ impl Leaf {
         Some(Self { servers, sql: variable("SQL").unwrap(), dump: variable("DUMP").unwrap() })
     }
 
-    /// Has the database carry out statements; answers what it writes.
+    /// Executes SQL statements in the database; returns their output.
     fn sql(&self, statements: &str) -> String {
         let run = Finished::of(shell(&self.sql).arg(statements));
         assert_eq!(run.code, Some(0), "{run:?}");
@@ -68,7 +69,7 @@ impl Leaf {
     }
 }
 
-/// A command line, with room for one more word.
+/// A command line that takes one more word.
 fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{line} \"$@\""), "sh"]);
@@ -82,20 +83,21 @@ struct Got {
     phase: usize,
 }
 
-/// How many ids came, and the longest time between two of one caller, by tag and phase in which the later one came.
+/// By tag and phase: the number of ids, and the longest time between two ids of one caller. The later id
+/// decides the phase.
 type Seen = BTreeMap<(usize, usize), (usize, Duration)>;
 
-/// Callers that never rest, and remember everything.
+/// Callers that never rest, and record everything.
 struct Callers {
     phase: Arc<AtomicUsize>,
     stopping: Arc<AtomicBool>,
-    /// What was seen, by tag and phase.
+    /// The observations by tag and phase.
     seen: Arc<Mutex<Seen>>,
     threads: Vec<JoinHandle<Vec<Got>>>,
 }
 
 impl Callers {
-    /// Starts callers that ask these servers, as the phase is.
+    /// Starts callers that ask the servers of the current phase.
     fn start(servers: [Vec<SocketAddr>; PHASES]) -> Self {
         let (phase, stopping) = (Arc::default(), Arc::default());
         let mut callers = Self { phase, stopping, seen: Arc::default(), threads: Vec::new() };
@@ -117,7 +119,7 @@ impl Callers {
         self.phase.store(phase, Ordering::SeqCst);
     }
 
-    /// How long the callers of a tag were without ids on the way into a phase, at most.
+    /// The longest time that a caller of a tag was without ids on the way into a phase.
     fn gap(&self, tag: usize, phase: usize) -> Duration {
         self.seen.lock().unwrap()[&(tag, phase)].1
     }
@@ -144,7 +146,7 @@ fn call(
     stopping: &AtomicBool,
     seen: &Mutex<Seen>,
 ) -> Vec<Got> {
-    // Leaf takes what stands behind the last dot for an ending.
+    // Leaf takes the part after the last dot for a file extension.
     let encoded = crate::harness::encoded(TAGS[tag]);
     let paths = [format!("{encoded}.x"), encoded].map(|key| format!("/api/segment/get/{key}"));
     let mut got = Vec::new();
@@ -239,8 +241,8 @@ fn from_a_real_leaf_to_a_cluster_and_back_no_id_comes_twice() {
     );
 }
 
-/// Freezes Leaf's table, imports it and has the callers ask the cluster. Answers the frozen marks, and how long that
-/// took.
+/// Freezes Leaf's table, imports it and makes the callers use the cluster. Returns the frozen marks, and how
+/// long that took.
 fn moves_in(
     leaf: &Leaf,
     cluster: &Cluster,
@@ -273,7 +275,7 @@ fn moves_in(
     (frozen, paused)
 }
 
-/// Freezes the tags, writes their marks into Leaf's table, and gives it its name back. Answers those marks.
+/// Freezes the tags, writes their marks into Leaf's table, and renames the table back. Returns those marks.
 fn moves_back(leaf: &Leaf, cluster: &Cluster, callers: &Callers) -> BTreeMap<String, u64> {
     let mut marks = BTreeMap::new();
     for tag in leaf.marks("leaf_alloc_frozen").into_keys() {
@@ -281,7 +283,7 @@ fn moves_back(leaf: &Leaf, cluster: &Cluster, callers: &Callers) -> BTreeMap<Str
         let row = cluster.api(1).patch(&path, &json!({ "frozen": true })).ok();
         marks.insert(tag, row["max_id"].as_str().unwrap().parse().unwrap());
     }
-    // Every node has heard of it within a second.
+    // Every node learns of it within a second.
     for node in cluster.ids() {
         eventually("frozen tags", secs(5), || {
             let path = format!("/v1/segment/{}", TAGS[0]);
@@ -298,7 +300,7 @@ fn moves_back(leaf: &Leaf, cluster: &Cluster, callers: &Callers) -> BTreeMap<Str
     marks
 }
 
-/// No id came twice, and each system kept to its side of the marks.
+/// Checks that no id came twice, and that each system kept to its side of the marks.
 fn judge(got: &[Got], frozen: &BTreeMap<String, u64>, back: &BTreeMap<String, u64>) {
     for (tag, name) in TAGS.iter().enumerate() {
         let of_tag = || got.iter().filter(|got| got.tag == tag);

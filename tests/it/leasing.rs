@@ -1,5 +1,5 @@
-//! The client library in Rust against real nodes that are killed, rolled, frozen and asked for too much: no call fails
-//! that need not, and no id is given twice.
+//! The client library in Rust against real nodes that are killed, rolled and frozen, and that get too many
+//! requests. No call fails without need, and no id is given twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use serde_json::json;
 
 use crate::harness::{Cluster, eventually, mintleaf, ms, pause, secs};
 
-/// Small leases: their users need the nodes many times a second.
+/// Leases are small, so that the users need the nodes many times a second.
 const LEASE_MAX: u32 = 200;
 const THREADS: u64 = 8;
 
 fn builder(cluster: &Cluster) -> Builder {
     let endpoints = cluster.ids().into_iter().map(|id| format!("http://{}", cluster.api(id).0));
-    // A machine that is busy with other tests holds a fresh leader up for longer than a user would.
+    // On a machine that is busy with other tests, a new leader may take longer than a user would wait.
     Client::builder().endpoints(endpoints).lease_max(LEASE_MAX).timeout(secs(30))
 }
 
@@ -124,7 +124,7 @@ fn real_refusals_reach_the_caller_as_they_are() {
     api.patch("/v1/tags/orders", &json!({ "frozen": false })).ok();
     eventually("the tag to be thawed", secs(5), || client.next_id("orders").ok());
 
-    // More than a second's worth, which the node gives once and has paid off before it gives more.
+    // More than the limit of a second. The node gives it once, and gives nothing more until the debt is paid off.
     api.post("/v1/tags", &json!({ "tag": "limited", "rate_limit": 10 })).ok();
     let over = client.next_ids("limited", 101).map(|_| 0);
     assert_eq!(code(over), Err("count_over_rate_limit".to_owned()));

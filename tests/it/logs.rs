@@ -1,4 +1,4 @@
-//! What the log of a node tells an operator: what changed, once, in lines that people and programs can read.
+//! What the log of a node reports to an operator: each change, once, in lines that people and programs can read.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Finished, Process, Serve, eventually, mintleaf, ms, pause, secs};
 
-/// What a node has said since its last start.
+/// A node's output since its last start.
 fn said(cluster: &mut Cluster, id: u64) -> String {
     cluster.process(id).said()
 }
@@ -42,7 +42,7 @@ fn a_log_tells_who_leads_who_is_lost_and_back_and_who_changed_what() {
     let line = back.lines().find(|line| line.contains("is back")).unwrap();
     assert!(line.contains("lost_ms="), "{line}");
 
-    // A leader that is started again finds on its disk that it led, and leads no more.
+    // A restarted leader finds on its disk that it led, but leads no more.
     cluster.kill(first);
     let second = eventually("another leader", secs(15), || {
         Some(cluster.leader()).filter(|&leader| leader != first)
@@ -112,7 +112,7 @@ fn no_log_line_is_written_with_debug_output() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Calls back with every source in a directory.
+/// Calls `with` for every source file in a directory.
 fn sources(directory: &Path, with: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -213,7 +213,7 @@ fn a_tag_that_is_used_up_is_named() {
     assert!(detail.starts_with("tag short: "), "{detail}");
     assert_eq!(api.get("/api/segment/get/short").status, 500);
     await_said(&mut node, 1, "a tag is used up: it has no ids left tag=\"short\"");
-    // A node looks at all tags when it starts.
+    // A node checks all tags when it starts.
     node.kill(1);
     node.start_node(1);
     await_said(&mut node, 1, "a tag is near its end: 0.0000 % of its ids are left tag=\"short\"");

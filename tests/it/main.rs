@@ -1,18 +1,18 @@
 //! The product from outside: the real binary, real sockets, real data directories.
 //!
 //! ```text
-//! kept                    a connection of HTTP that stays open
+//! kept                    an HTTP connection that stays open
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
 //! api, hostile            one node as HTTP clients see it
 //! exhaustion              clients that take all places, descriptors or memory
 //! docs                    every command, name and link of the documents
-//! resp                    one node as clients of the Redis protocol see it, Redis' own among them
+//! resp                    one node as clients of the Redis protocol see it, including Redis' own
 //! auth                    tokens and roles, over both protocols and in real clients
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! tls                     TLS for clients, with certificates that change
 //! cli                     the client commands, and what start-up refuses
 //! import                  tables of Leaf and tinyid, through any node
-//! marks                   marks that are raised bind what nodes hold
+//! marks                   raised marks bind what nodes hold
 //! moving                  changes of tags while leadership moves, nodes drain, and nodes are removed
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
@@ -20,26 +20,26 @@
 //! shaped, periods         tags with a format, hidden ids and periods; the last with clocks that jump
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
-//! supervised              what a node tells the service manager that started it
+//! supervised              what a node reports to the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
-//! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
-//! warm_start              tags that were hot are held again
-//! quorum_loss             what the last node says
-//! logs, unread_log        what a log tells of a day; one that nobody reads
+//! leasing                 the client library in Rust, with nodes that are killed, rolled, frozen and limited
+//! warm_start              a restarted node holds ids of hot tags again
+//! quorum_loss             what the last node reports
+//! logs, unread_log        the log of a typical day; a log without a reader
 //! alerts                  the dashboard, and rules that fire
-//! strict                  ids that rise over all nodes, whoever leads
-//! granted                 ids lie in what some process was granted, by the nodes' logs
-//! zones                   where nodes are
+//! strict                  ids that rise over all nodes, under any leader
+//! granted                 ids lie in grants to processes, according to the nodes' logs
+//! zones                   the zones of nodes
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
-//!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
-//! restore                 backups, clusters that are made of them, and directories that were copied
+//!                         nodes that are killed, paused, refused, removed, confused, deceived, and filled
+//! restore                 backups, clusters that are made from them, and directories that were copied
 //! sequences               numbers of keys, over leaders that are killed and clusters that are restored
 //! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
-//! Every process listens on ports of its own, keeps its data in a directory of its own, and ends
+//! Every process listens on separate ports, keeps its data in a separate directory, and ends
 //! with the test that started it. Tests wait for what they need, up to a deadline; only a fault
 //! lasts for a fixed time. `MINTLEAF_ROUNDS` and `MINTLEAF_TAGS` make the long tests longer, as do
 //! `scripts/kill-test` and `scripts/clock-test`.

@@ -1,4 +1,5 @@
-//! Marks that an administrator or an import names bind what nodes hold: once it is answered, no node gives an id below.
+//! A mark that an administrator or an import names binds what nodes hold: after the answer, no node gives an id
+//! below it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, Scope};
@@ -8,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Api, eventually, mintleaf, secs};
 
-/// Ids that a caller was given, each with the moment before it asked.
+/// Ids that a caller received, each with the time before its request.
 type Taken = Vec<(Instant, u64)>;
 
-/// Takes ids of a tag at a node, one after the other, until it is over.
+/// Takes ids of a tag at a node, one after the other, until the test is over.
 fn take<'scope>(
     scope: &'scope Scope<'scope, '_>,
     node: Api,
@@ -31,7 +32,7 @@ fn take<'scope>(
     })
 }
 
-/// Ends the takers, of a test that fails too.
+/// Stops the takers, even if the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -45,8 +46,8 @@ fn max_id(node: Api, tag: &str) -> u64 {
     row["max_id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Names a mark of a tag, by an update or by an import, and returns what became of it; `None` where the tag's own mark has
-/// passed it meanwhile.
+/// Names a mark of a tag, by an update or by an import, and returns the result; `None` if the tag's own mark
+/// has already passed it.
 fn name(node: Api, tag: &str, mark: u64, by_import: bool) -> Option<String> {
     let max_id = mark.to_string();
     if by_import {
@@ -62,7 +63,7 @@ fn name(node: Api, tag: &str, mark: u64, by_import: bool) -> Option<String> {
 fn no_node_gives_an_id_below_a_mark_that_was_named_whether_it_changed_a_row_or_not() {
     let cluster = mintleaf().cluster(3);
     let tags = ["plain", "strict"];
-    // Each grab is so large that every mark lies within what nodes hold.
+    // The grabs are so large that every mark lies within what nodes hold.
     for (tag, order) in [("plain", "trend"), ("strict", "strict")] {
         let new = json!({ "tag": tag, "order": order, "step": 1_000_000 });
         cluster.api(1).post("/v1/tags", &new).ok();
@@ -80,14 +81,14 @@ fn no_node_gives_an_id_below_a_mark_that_was_named_whether_it_changed_a_row_or_n
         for round in 0..12_usize {
             let node = cluster.api(cluster.ids()[round % 3]);
             for tag in tags {
-                // Every other mark is at what is reserved already, all of which may be held.
+                // Every other mark is within what is already reserved. All of that may be held.
                 let is_reserved = round % 2 == 0;
                 let (mark, outcome) = eventually("a mark to be named", secs(5), || {
                     let mark = max_id(node, tag) + if is_reserved { 0 } else { 500_000 };
                     Some((mark, name(node, tag, mark, is_reserved || round % 4 == 1)?))
                 });
                 named.push((tag, Instant::now(), mark, outcome));
-                // Nodes hold ids again, of which the next mark has some skipped.
+                // Nodes hold ids again, and the next mark skips some of them.
                 for node in cluster.ids() {
                     let above = || Some(()).filter(|()| next(cluster.api(node), tag) >= mark);
                     eventually("ids above the mark", secs(5), above);

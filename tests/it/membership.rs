@@ -27,7 +27,7 @@ fn await_role(api: Api, id: u64, expected: Option<&str>) {
     });
 }
 
-/// Adds a node, or makes a learner a voter; asks again while the learner is not caught up.
+/// Adds a node, or makes a learner a voter. Repeats the request while the learner is not caught up.
 fn add(cluster: &Cluster, through: u64, id: u64, voter: bool) {
     let body = json!({ "id": id, "raft": cluster.raft(id).to_string(), "voter": voter });
     eventually(&format!("node {id} to be added"), secs(30), || {
@@ -76,7 +76,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
     let failed: Vec<_> = history.failures().filter(|op| op.node != 4).collect();
     assert!(failed.is_empty(), "{} requests failed: {:?}", failed.len(), failed[0]);
 
-    // The removed node is told the same when it is started again.
+    // The removed node gets the same answer when it is started again.
     cluster.start_node(4);
     let (exit, log) = cluster.ended(4, secs(20));
     assert_eq!(exit, Some(3), "{log}");
@@ -154,7 +154,7 @@ fn restore_after(starts: u64, another_leader: bool) -> (Option<i32>, String) {
     }
     cluster.wipe(node);
     fs::rename(&saved, &data).unwrap();
-    // Whoever says that a copy is the only one may be wrong about which one it is.
+    // An operator who declares a copy to be the only one may be wrong about which one it is.
     cluster.set_env(node, "MINTLEAF_MOVED", "true");
     cluster.start_node(node);
     let ended = cluster.ended(node, secs(20));
@@ -214,7 +214,7 @@ fn leadership_is_transferred_on_request() {
     let [new, asked] = cluster.others(old)[..] else { panic!("three nodes run") };
     let transfer = |to: u64| cluster.api(asked).post("/v1/cluster/leader", &json!({ "id": to }));
     assert_eq!(transfer(new).status, 204);
-    // The transfer is done when it is answered; the others learn of it with the next heartbeat.
+    // The transfer is complete when it is answered; the others learn of it with the next heartbeat.
     assert_eq!(known_leader(cluster.api(old)), Some(new));
     eventually("the third node to hear of it", secs(5), || {
         known_leader(cluster.api(asked)).filter(|&leader| leader == new)
@@ -248,7 +248,7 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
     assert_eq!(change(node, true).status, 200);
     await_role(cluster.api(node), node, Some("voter"));
 
-    // A leader transfers leadership before it becomes a learner; a node that is down need not agree.
+    // A leader transfers leadership before it becomes a learner. A node that is down need not agree.
     assert_eq!(change(leader, false).status, 200);
     await_role(cluster.api(third), leader, Some("learner"));
     let url = format!("http://{}", cluster.api(third).0);
@@ -282,7 +282,7 @@ fn changes_of_the_membership_wait_out_an_election() {
     cluster.start_joiner(4, 1, &[]);
     await_role(cluster.api(1), 4, Some("learner"));
     add(&cluster, 1, 4, true);
-    // There is no leader each time: the one that the nodes know is dead.
+    // No leader exists each time: the nodes know only the dead one.
     let leader = cluster.leader();
     let rest = cluster.others(leader);
     let [a, b] = [rest[0], rest[1]];
@@ -350,7 +350,7 @@ fn one_change_is_made_at_a_time() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = json!({ "id": 9, "raft": mute.local_addr().unwrap().to_string() });
     let adding = thread::spawn(move || {
-        // The requests below are changes too, and one of them may come first.
+        // The requests below are changes too, so one of them may be first.
         eventually("a turn", secs(5), || {
             let answer = api.post("/v1/cluster/nodes", &body);
             (!answer.text().contains("another change is in progress")).then_some(answer)

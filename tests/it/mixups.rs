@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Api, Cluster, Port, Process, eventually, mintleaf, ms, secs};
 
-/// How long a mix-up lasts before it is judged: several rounds of heartbeats, questions and elections.
+/// How long a mix-up lasts before it is judged: several rounds of heartbeats, queries and elections.
 const MIX_UP: std::time::Duration = secs(4);
 
-/// A cluster of one node that has nothing to do with the cluster under test.
+/// A cluster of one node that is unrelated to the cluster under test.
 struct Foreigner {
     http: Port,
     process: Process,
@@ -112,7 +112,7 @@ fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
     let rude_at = rude.local_addr().unwrap();
     thread::spawn(move || rude.incoming().for_each(drop));
     let closed = Port::claim();
-    // A founder that waits for others must not be taken away from them.
+    // A founder that waits for others must not be added to another cluster.
     let founder = Port::claim();
     let mut waiting = {
         let (id, absent) = ("9", Port::claim());
@@ -135,7 +135,7 @@ fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
     ] {
         let began = Instant::now();
         let refused = add(&cluster, 9, address);
-        // An answer that comes at once would tell a refused connection from a silent one.
+        // An answer that comes at once would reveal whether a connection was refused or silent.
         assert!(began.elapsed() >= secs(1), "{address} was refused after {:?}", began.elapsed());
         assert_eq!(refused.problem(), (409, "conflict".to_owned()), "{refused:?}");
         let detail = refused.json()["detail"].as_str().unwrap().to_owned();
@@ -255,7 +255,7 @@ fn two_members_whose_directories_were_swapped_are_told_the_owners_names() {
     cluster.await_ready();
 }
 
-/// Whether a node says that it reaches another one; it must say so or deny it.
+/// Whether a node reports that it reaches another one. It must report one or the other.
 pub(crate) fn reachable(api: Api, id: u64) -> Option<bool> {
     let shown = api.get("/v1/cluster").ok();
     let node = shown["nodes"].as_array()?.iter().find(|node| node["id"] == id)?;
@@ -269,7 +269,7 @@ fn every_node_knows_within_two_seconds_who_can_be_reached() {
     let leader = cluster.leader();
     let await_shown = |cluster: &Cluster, by: &[u64], id: u64, expected: bool| {
         let by = by.to_vec();
-        // The request itself takes a moment too.
+        // The request itself takes some time, too.
         eventually(&format!("node {id} to be shown {expected} by {by:?}"), ms(2_200), || {
             let shown = |api| reachable(api, id) == Some(expected);
             by.iter().all(|&node| shown(cluster.api(node))).then_some(())
@@ -278,7 +278,7 @@ fn every_node_knows_within_two_seconds_who_can_be_reached() {
     for id in cluster.ids() {
         await_shown(&cluster, &[1, 2, 3], id, true);
     }
-    // A follower knows as much about the other follower as about the leader, and nothing changes while all is calm.
+    // A follower knows as much about the other follower as about the leader, and nothing changes in a calm cluster.
     let [first, second] = cluster.others(leader)[..] else { panic!("three nodes run") };
     for _ in 0..30 {
         thread::sleep(ms(100));

@@ -1,4 +1,4 @@
-//! What was changed of tags holds on every node while leadership moves, while a node drains, and once one is removed.
+//! A change of a tag holds on every node while leadership moves, while a node drains, and once a node is removed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::harness::{
     Answer, Api, Cluster, Finished, eventually, known_leader, mintleaf, ms, pause, secs,
 };
 
-/// Time for whatever is asked of a cluster: on a busy machine, leadership that moves ends in an election now and then.
+/// Time for any request to a cluster. On a busy machine, moving leadership sometimes ends in an election.
 const SOON: Duration = secs(10);
 
-/// A tag for each way in which nodes hold ids; each holds many, so that a change meets what is held.
+/// A tag for each way of holding ids. Nodes hold many ids of each, so that a change affects held ids.
 const TAGS: [&str; 4] = ["plain", "strict", "hidden", "daily"];
 
 fn body(tag: &str) -> Value {
@@ -30,20 +30,20 @@ fn body(tag: &str) -> Value {
     body
 }
 
-/// The answer to a request that is sent again as long as no leader is found in time.
+/// The answer to a request that is repeated while no leader is found in time.
 #[track_caller]
 fn answered(what: &str, request: impl Fn() -> Answer) -> Answer {
     eventually(what, SOON, || Some(request()).filter(|answer| answer.status != 503))
 }
 
-/// Asserts that a change was made; `already` is the answer where a try without an answer has made it.
+/// Asserts that a change was made. `already` is the status if an earlier attempt without an answer has made it.
 #[track_caller]
 fn made(what: &str, (status, already): (u16, u16), request: impl Fn() -> Answer) {
     let answer = answered(what, request);
     assert!([status, already].contains(&answer.status), "{what}: {answer:?}");
 }
 
-/// The texts of the ids that a node gives.
+/// The ids from a node, as texts.
 #[track_caller]
 fn ids(node: Api, tag: &str, count: u64) -> Vec<String> {
     let path = format!("/v1/segment/{tag}?count={count}");
@@ -51,7 +51,7 @@ fn ids(node: Api, tag: &str, count: u64) -> Vec<String> {
     ids.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
 }
 
-/// Takes ids of every tag at every node, one after the other, until it is over; answers all of them.
+/// Takes ids of every tag at every node, one after the other, until the test is over; returns all of them.
 fn take<'scope>(
     scope: &'scope Scope<'scope, '_>,
     nodes: &[Api],
@@ -63,7 +63,7 @@ fn take<'scope>(
             while !over.load(Relaxed) {
                 for tag in TAGS {
                     let path = format!("/v1/segment/{tag}?count=3");
-                    // A tag may be frozen or deleted, and a node gone.
+                    // A tag may be frozen or deleted, and a node may be gone.
                     let answer = node.try_get(&path).ok().filter(|answer| answer.status == 200);
                     let ids = answer.map(|answer| answer.ok()["ids"].clone());
                     for id in ids.iter().flat_map(|ids| ids.as_array().unwrap()) {
@@ -78,7 +78,7 @@ fn take<'scope>(
     takers.collect()
 }
 
-/// Ends the takers, of a test that fails too.
+/// Stops the takers, even if the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -87,7 +87,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Takes ids at all nodes while `meanwhile` happens, and makes sure that none came twice.
+/// Takes ids at all nodes while `meanwhile` runs, and checks that no id came twice.
 fn without_repetition(nodes: &[Api], meanwhile: impl FnOnce()) {
     let over = AtomicBool::new(false);
     let taken: Vec<_> = thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn without_repetition(nodes: &[Api], meanwhile: impl FnOnce()) {
     }
 }
 
-/// Names a mark of a tag at what is reserved or above it, by an update or an import; answers the mark.
+/// Names a mark of a tag that is reserved or above, by an update or an import; returns the mark.
 fn name_mark(asked: Api, tag: &str, above: u64, by_import: bool) -> u64 {
     let path = format!("/v1/tags/{tag}");
     eventually("a mark to be named", SOON, || {
@@ -119,14 +119,14 @@ fn name_mark(asked: Api, tag: &str, above: u64, by_import: bool) -> u64 {
                 let told = asked.post("/v1/import", &import).ok();
                 told["tags"][0]["outcome"] != "refused"
             }
-            // A grab may have passed the mark meanwhile: 409.
+            // A grab may have passed the mark first: 409.
             false => asked.patch(&path, &json!({ "max_id": max_id })).status == 200,
         };
         is_named.then_some(mark)
     })
 }
 
-/// Changes every tag in every way through one node, and looks at what each change promises on all of them.
+/// Makes every kind of change to every tag through one node, and checks on all nodes what each change promises.
 fn change_and_look(asked: Api, nodes: &[Api]) {
     for (tag, by_import) in [("plain", false), ("strict", true), ("strict", false), ("plain", true)]
     {
@@ -172,7 +172,7 @@ fn cluster(flags: &[&str]) -> Cluster {
     cluster
 }
 
-/// Hands leadership round until it is over; answers how often.
+/// Moves leadership from node to node until the test is over; returns how often.
 fn hand_round(nodes: &[Api], over: &AtomicBool) -> u64 {
     let mut moved = 0;
     for id in (1..=3).cycle() {
@@ -256,7 +256,7 @@ fn every_row_of_an_import_comes_in_while_leadership_moves_and_nodes_drain() {
     thread::scope(|scope| {
         let ends = Ends(&over);
         let mover = scope.spawn(|| hand_round(&nodes, &over));
-        // A part that was proposed twice because its answer was lost counts as unchanged the second time.
+        // If a part was proposed twice because its answer was lost, it counts as unchanged the second time.
         let (created, raised, unchanged) = import(nodes[0]);
         assert_eq!((created + unchanged, raised), (ROWS, 0));
         assert_eq!(import(nodes[1]), (0, 0, ROWS));

@@ -1,4 +1,4 @@
-//! Tags with periods on three nodes, whose clocks are apart and jump around midnight.
+//! Tags with periods on three nodes with clocks that differ and jump around midnight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use crate::harness::{Cluster, WallClocks, eventually, mintleaf, ms, pause, secs}
 
 const STEP: u64 = 5;
 
-/// A midnight of a time zone, and the days before and after it. Those of New York have 23 and 25 hours.
+/// A midnight of a time zone, and the days before and after it. The days of New York have 23 and 25 hours.
 struct Midnight {
     time_zone: &'static str,
     at: &'static str,
@@ -35,16 +35,16 @@ const MIDNIGHTS: [Midnight; 3] = [
     },
 ];
 
-/// How far from midnight the middle clock stands, one after the other.
+/// The distances of the middle clock from midnight, one after the other.
 const MIDDLE_MS: [i64; 9] = [-6_000, -1_500, 300, -700, 1_200, -4_000, 2_100, -300, 5_000];
-/// How far the others are from it, by turns.
+/// The distances of the clocks from the middle one, in turn.
 const APART_MS: [[i64; 3]; 3] = [[-1_900, 0, 1_900], [0, 1_900, -1_900], [1_900, -1_900, 0]];
 
 fn machine_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
-/// Takes ids through every node, and notes them by period; answers which periods were told.
+/// Takes ids through every node, and records them by period; returns the periods in the answers.
 fn take(
     cluster: &Cluster,
     tag: &str,
@@ -53,7 +53,7 @@ fn take(
     let mut told = BTreeSet::new();
     for node in cluster.ids() {
         let answer = cluster.api(node).get(&format!("/v1/segment/{tag}?count=3"));
-        // A node whose view of the time lags the jump may find no period that the log lets it into.
+        // If a node's view of the time lags behind the jump, the log may let it into no period.
         if answer.status == 503 {
             continue;
         }
@@ -110,7 +110,7 @@ fn no_id_of_a_period_comes_twice_with_clocks_apart_that_jump_around_midnight() {
             (told == BTreeSet::from([days[1].to_owned()])).then_some(())
         });
         for day in days {
-            // What is wasted belongs to a node that grabbed first and was not asked while it was that day.
+            // A node that grabbed first and was not asked during that day wastes ids.
             let first = seen[day].first().unwrap();
             assert!(*first <= 1 + 3 * STEP, "{day} begins at {first}");
         }

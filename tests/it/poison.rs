@@ -1,4 +1,4 @@
-//! Commands that no node can apply, sent by a member to the others as raw frames.
+//! Commands that no node can apply, sent to other nodes by a member as raw frames.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,12 +10,12 @@ use serde_json::json;
 use crate::harness::{mintleaf, secs};
 
 const PROTOCOL: u8 = 3;
-/// Numbers of requests and purposes on the wire.
+/// The numbers of requests and purposes on the wire.
 const PROPOSE: u32 = 4;
 const HANDSHAKE: u32 = 6;
 const JOIN: u32 = 1;
 
-/// One end of a connection to a node's internal listener.
+/// One end of a connection to a node's internal port.
 struct Peer(TcpStream);
 
 impl Peer {
@@ -26,7 +26,7 @@ impl Peer {
         Self(stream)
     }
 
-    /// Sends a request and returns the answer, or why there is none.
+    /// Sends a request and returns the answer, or the reason why there is none.
     fn ask<T: Serialize>(&mut self, request: &T) -> Vec<u8> {
         let frame = codec::encode(PROTOCOL, request);
         self.0.write_all(&u32::try_from(frame.len()).unwrap().to_le_bytes()).unwrap();
@@ -40,7 +40,7 @@ impl Peer {
     }
 }
 
-/// A number as the codec writes it.
+/// Reads numbers in the codec's format.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -78,7 +78,7 @@ fn identity(at: SocketAddr) -> Identity {
     (node_id, store, start, members)
 }
 
-/// The frame by which `from` forwards commands to `to`.
+/// The frame that forwards commands from `from` to `to`.
 fn proposal<T: Serialize>(
     cluster: u128,
     from: Identity,
@@ -132,7 +132,7 @@ fn what_nobody_can_apply_is_refused_to_a_member_and_ends_no_node() {
             cluster.api(id).get("/v1/segment/orders?count=10").ok();
         }
         if round == 0 {
-            // A start applies everything in the log again.
+            // A start applies all log entries again.
             cluster.ids().into_iter().for_each(|id| cluster.kill(id));
             cluster.start_all();
         }

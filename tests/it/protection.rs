@@ -1,4 +1,4 @@
-//! Tags that are frozen, and tags with a rate limit, on every way to ids.
+//! Frozen tags, and tags with a rate limit, in every way to get ids.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::harness::{
     Answer, Api, Finished, RedisClient, Value, eventually, mintleaf, pause, secs,
 };
 
-/// What is asked of every node by then.
+/// The time within which a change is in effect at every node.
 const SOON: Duration = secs(1);
 
 fn protect(api: Api, tag: &str, change: &Json) -> Json {
     api.patch(&format!("/v1/tags/{tag}"), change).ok()
 }
 
-/// Creates a tag, through an election if need be.
+/// Creates a tag, and repeats the request during an election.
 fn create(api: Api, tag: &str) {
     eventually(&format!("{tag} to be there"), secs(10), || {
         let status = api.post("/v1/tags", &json!({ "tag": tag })).status;
@@ -24,7 +24,7 @@ fn create(api: Api, tag: &str) {
     });
 }
 
-/// The number that Leaf's path gives for a failure.
+/// Leaf's number for a failure, as its path returns it.
 #[track_caller]
 fn leafs_code(answer: &Answer) -> String {
     assert_eq!(answer.status, 500, "{answer:?}");
@@ -59,7 +59,7 @@ fn a_frozen_tag_gives_no_ids_on_any_path_and_goes_on_when_it_is_let_go() {
     let page = api.get("/metrics");
     assert!(page.text().contains(r#"code="frozen""#), "{}", page.text());
 
-    // It can be read and changed, and what nodes hold of it stays where it is.
+    // It can be read and changed, and nodes keep the ids that they hold of it.
     let before = api.get("/v1/tags/orders").ok();
     let changed = protect(api, "orders", &json!({ "step": 7, "description": "halted" }));
     assert_eq!((&changed["frozen"], &changed["max_id"]), (&json!(true), &before["max_id"]));
@@ -67,7 +67,7 @@ fn a_frozen_tag_gives_no_ids_on_any_path_and_goes_on_when_it_is_let_go() {
     protect(api, "orders", &json!({ "frozen": false }));
     assert_eq!(api.get("/v1/segment/orders").ids(), [6]);
 
-    // A tag that no node has used yet, and one that is deleted.
+    // A tag that no node has used yet, and a tag that is deleted.
     api.post("/v1/tags", &json!({ "tag": "held", "frozen": true, "rate_limit": 5 })).ok();
     assert_eq!(api.get("/v1/segment/held").problem(), (423, "frozen".to_owned()));
     assert_eq!(api.get("/v1/tags/held").ok()["max_id"], "1", "nothing of it was reserved");
@@ -91,7 +91,7 @@ fn three_nodes_stop_within_a_second_and_all_of_them_go_on() {
             let refused = cluster.api(id).get("/v1/segment/orders");
             assert_eq!(refused.problem(), (423, "frozen".to_owned()), "node {id}");
         }
-        // What came from the segment that was held before is not given again.
+        // Ids that came from the previously held segment are not given again.
         protect(cluster.api(asked), "orders", &json!({ "frozen": false }));
         for id in cluster.ids() {
             eventually(&format!("node {id} to go on"), SOON, || {
@@ -156,7 +156,7 @@ fn a_rate_limit_is_met_on_every_path_and_a_tag_without_one_is_free() {
     }
     let seconds = began.elapsed().as_secs_f64();
     println!("{taken} ids in {seconds:.2} s, {refused} refused");
-    // A second's worth is in the bucket at the beginning.
+    // At the beginning the bucket holds the ids of one second.
     let bounds = 2.5 * LIMIT as f64..(1.5 + seconds) * LIMIT as f64;
     assert!(bounds.contains(&(taken as f64)), "{taken} is not within {bounds:?}");
     assert!(refused > 0);
@@ -177,7 +177,7 @@ fn a_larger_request_passes_once_and_is_paid_off() {
     assert_eq!((&created["rate_limit"], &created["frozen"]), (&json!(1_000), &json!(false)));
     let mut redis = RedisClient::connect(dev.resp(1));
     for much in ["10001", "1000000"] {
-        // Nothing is taken, so the bucket is full for the largest request.
+        // A refused request takes nothing, so the bucket is full for the largest request.
         let refused = api.get(&format!("/v1/segment/orders?count={much}&format=ranges"));
         assert_eq!(refused.problem(), (422, "count_over_rate_limit".to_owned()));
         assert_eq!(refused.json()["count_max"], 10_000);
@@ -196,7 +196,7 @@ fn a_larger_request_passes_once_and_is_paid_off() {
     for (path, status) in [("/v1/segment/orders", 429), ("/api/segment/get/orders", 500)] {
         assert_eq!(api.send(&Method::HEAD, path, &[], "").status, status, "{path}");
     }
-    // Another limit does not wipe out what is owed; none does.
+    // Another limit keeps the debt; removing the limit clears it.
     protect(api, "orders", &json!({ "rate_limit": 2_000 }));
     assert_eq!(api.get("/v1/segment/orders").status, 429);
     protect(api, "orders", &json!({ "rate_limit": null }));

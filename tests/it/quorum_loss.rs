@@ -1,4 +1,4 @@
-//! What a node says that has lost its quorum, and how it comes back.
+//! What a node reports that has lost its quorum, and how it comes back.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ fn a_leader_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
     says_who_is_missing(cluster, last);
 }
 
-/// A follower does not go on naming the leader that it lost.
+/// A follower stops naming the leader that it lost.
 #[test]
 fn a_follower_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
     let mut cluster = mintleaf().cluster(3);
@@ -24,7 +24,7 @@ fn a_follower_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
 
 fn says_who_is_missing(mut cluster: Cluster, last: u64) {
     cluster.api(last).post("/v1/tags", &json!({ "tag": "never-asked-for" })).ok();
-    // A node says since when it misses others that it has heard.
+    // A node reports since when it has missed nodes that it heard from before.
     eventually("the last node to have heard the others", secs(15), || {
         let view = cluster.api(last).try_get("/v1/cluster").ok()?.try_json()?;
         let nodes = view["nodes"].as_array()?;
@@ -83,7 +83,7 @@ fn says_who_is_missing(mut cluster: Cluster, last: u64) {
     api.post("/v1/tags", &json!({ "tag": "after" })).ok();
 }
 
-/// A change of the voters is in effect before it is committed, so one that never can be stops the cluster.
+/// A change of the voters takes effect before it is committed. So one that can never be committed stops the cluster.
 #[test]
 fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     let mut cluster = mintleaf().cluster(3);
@@ -107,7 +107,7 @@ fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     assert_eq!(api.get("/v1/audit").ok()["entries"], json!([]));
     api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
 
-    // Forced, it stops the cluster, and each half of it is judged by itself.
+    // When forced, it stops the cluster, and each half of the change is judged separately.
     let forced = thread::spawn(move || api.delete(&format!("{path}?force=true")).status);
     let reason = eventually("the loss to be noticed", secs(15), || {
         let reasons = api.try_get("/readyz").ok()?.json()["reasons"].to_string();

@@ -22,18 +22,18 @@ use crate::harness::{Answer, Api, Binary, Cluster, Finished, eventually, secs};
 /// The version of the build under test.
 const THIS: &str = env!("CARGO_PKG_VERSION");
 
-/// The second build that a variable names. Without it, whoever watches is told.
+/// The second build, whose path is in a variable. Without it, prints a message.
 fn other_build(variable: &str) -> Option<PathBuf> {
     let build = std::env::var_os(variable).map(PathBuf::from);
     if build.is_none() {
-        // `eprintln!` would not do: the output of a passing test is captured.
+        // Not `eprintln!`: the output of a passing test is captured.
         let line = format!("SKIPPED: {variable} names no second build; run scripts/releases\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     build
 }
 
-/// What a build says that it is.
+/// The version that a build reports.
 fn version_of(build: &Path) -> String {
     let said = Finished::of(Binary::at(build).command().arg("--version")).stdout;
     said.split_whitespace().nth(1).unwrap().to_owned()
@@ -43,7 +43,7 @@ fn cluster_of(api: Api) -> Value {
     api.get("/v1/cluster").ok()
 }
 
-/// The version of each node, as one of them shows it.
+/// The version of each node, according to one of them.
 fn versions(api: Api) -> Vec<Option<String>> {
     let cluster = cluster_of(api);
     let nodes = cluster["nodes"].as_array().unwrap().iter();
@@ -60,7 +60,7 @@ fn await_versions(cluster: &Cluster, expected: &[&str]) {
     }
 }
 
-/// Whether one release shows what the release before it shows: fields are added, none is removed or altered.
+/// Whether one release shows what the previous release shows: fields may be added, but not removed or changed.
 fn shows(newer: &Value, older: &Value) -> bool {
     match (newer, older) {
         (Value::Object(newer), Value::Object(older)) => older
@@ -74,13 +74,13 @@ fn shows(newer: &Value, older: &Value) -> bool {
     }
 }
 
-/// Whether two texts are one time: it may be written with more digits.
+/// Whether two texts are the same time. One may have more digits.
 fn same_time(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|text| text.parse::<jiff::Timestamp>().ok());
     one.is_some() && one == other
 }
 
-/// Asks again while a node is without a quorum, on a machine that is busy with other things.
+/// Repeats a request while a node is without a quorum, because the machine is busy.
 #[track_caller]
 fn patiently(ask: impl Fn() -> Answer) -> Answer {
     eventually("an answer of a node with a quorum", secs(30), || {

@@ -1,4 +1,4 @@
-//! The Redis protocol: its commands, its clients, and bytes that no decent client would send.
+//! The Redis protocol: its commands, its clients, and bytes that no proper client would send.
 
 mod clients;
 mod hostile;
@@ -161,7 +161,7 @@ fn pipelined_answers_come_in_order_though_some_wait_for_grabs() {
     }
 }
 
-/// What a client of a node is given in `rounds`, each one id or a piece or a list.
+/// What a client of a node receives in `rounds`; each is one id, or a piece, or a list.
 fn take(node: u64, client: &mut RedisClient, rounds: u64) -> History {
     let mut history = History::default();
     for round in 0..rounds {

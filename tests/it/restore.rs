@@ -1,4 +1,4 @@
-//! Backups, and clusters that are made of one, or of a directory that survived.
+//! Backups, and clusters that are made from a backup or from a directory that survived.
 
 mod directories;
 mod recorded;
@@ -26,7 +26,7 @@ fn back_up(api: Api, file: &Path) {
     assert_eq!((taken.code, taken.stderr.as_str()), (Some(0), ""), "{taken:?}");
 }
 
-/// Restores a source, and answers what the command says in JSON.
+/// Restores a source, and returns the command's JSON output.
 #[track_caller]
 fn restored(source: &Path, data: &Path, node_id: u64, flags: &[&str]) -> Value {
     let done = restore(source, data, node_id, &[flags, &["--json"]].concat());
@@ -61,19 +61,19 @@ fn ready(node: &Node) {
     eventually("the node to be ready", secs(20), || node.is_ready().then_some(()));
 }
 
-/// Every id that was given.
+/// All ids that were given.
 #[derive(Default)]
 struct Given(BTreeSet<(String, u64)>);
 
 impl Given {
-    /// Takes ids of a tag, none of which was given before.
+    /// Takes ids of a tag. None of them may have been given before.
     #[track_caller]
     fn take(&mut self, api: Api, tag: &str, count: u64) {
         let path = format!("/v1/segment/{}?count={count}", encoded(tag));
         self.note(tag, api.get(&path).ids());
     }
 
-    /// Takes snowflake ids, none of which was given before.
+    /// Takes snowflake ids. None of them may have been given before.
     #[track_caller]
     fn take_snowflakes(&mut self, api: Api, count: u64) {
         self.note("", api.get(&format!("/v1/snowflake?count={count}")).ids());

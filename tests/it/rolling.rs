@@ -1,8 +1,8 @@
-//! Three nodes rolled one after another behind a load balancer that obeys `/readyz`: no request over HTTP fails, no
-//! command of the Redis protocol is answered with an error, and no id is given twice.
+//! Three nodes rolled one after another behind a load balancer that obeys `/readyz`: no HTTP request fails, no
+//! command of the Redis protocol returns an error, and no id is given twice.
 //!
-//! `MINTLEAF_ROLLS` is how often all three are rolled, `MINTLEAF_WRITE_MS_MAX` how long the slowest write may take,
-//! `MINTLEAF_ROLLED` the binary that is rolled; `scripts/roll` sets all three.
+//! `MINTLEAF_ROLLS` is the number of rolls of all three nodes, `MINTLEAF_WRITE_MS_MAX` the longest time of a
+//! write, and `MINTLEAF_ROLLED` the binary to roll; `scripts/roll` sets all three.
 
 mod clients;
 mod proxy;
@@ -16,10 +16,10 @@ pub(crate) use self::clients::{Clients, Crowd};
 use self::proxy::Backend;
 use crate::harness::{Cluster, Port, from_env, mintleaf, ms};
 
-/// How long each node drains: half of it is five looks of the load balancer.
+/// How long each node drains. Half of it is five checks of the load balancer.
 const DRAIN: &str = "1s";
 const CROWD: Crowd = Crowd { http: 64, resp: 16 };
-/// The slowest write where nothing else is said: machines that build and test at the same time sync slowly.
+/// The default for the slowest write. Machines that build and test at the same time sync slowly.
 const WRITE_MS_MAX: u64 = 5_000;
 
 /// Three nodes under load, behind a load balancer.
@@ -53,7 +53,7 @@ impl Rolling {
         clients
     }
 
-    /// Stops a node, starts it as this build, and waits until the load goes on over it.
+    /// Stops a node, starts it with this build, and waits until the load uses it again.
     pub(crate) fn roll(&mut self, id: u64, build: Option<&Path>, clients: &Clients) {
         self.cluster.stop(id);
         self.cluster.use_build(id, build);

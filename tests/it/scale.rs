@@ -1,4 +1,4 @@
-//! A node with very many tags.
+//! A node with a great many tags.
 
 use std::fs;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Api, Dev, Load, from_env, mintleaf, ms};
 
-/// Connections that create tags at the same time.
+/// How many connections create tags at the same time.
 const WRITERS: u64 = 8;
 
 fn create(api: Api, numbers: Range<u64>) {
@@ -19,7 +19,7 @@ fn create(api: Api, numbers: Range<u64>) {
     }
 }
 
-/// Counts all tags, page by page, and checks that each has the step it was created with.
+/// Counts all tags, page by page, and checks that each has the step that it was created with.
 fn count(api: Api) -> u64 {
     let (mut seen, mut after) = (0, String::new());
     loop {
@@ -39,7 +39,7 @@ fn count(api: Api) -> u64 {
     }
 }
 
-/// Checks that a log that is long enough was cut by a snapshot.
+/// Checks that a snapshot has replaced a log that is long enough.
 fn assert_snapshot_taken(dev: &Dev) {
     let cluster = dev.api().get("/v1/cluster").ok();
     let entries = cluster["nodes"][0]["last_log_index"].as_u64().unwrap();
@@ -69,7 +69,7 @@ fn many_tags_are_created_at_once_and_survive_a_kill_and_do_not_delay_ids() {
     took.sort_unstable();
     let p99 = took[took.len() * 99 / 100];
     println!("{} requests for ids meanwhile: p99 {p99:?}, max {:?}", took.len(), took.last());
-    // Id requests need no log, so a machine that is busy with writers still serves them at once.
+    // Requests for ids need no log, so a machine that is busy with writers still serves them at once.
     assert!(p99 < ms(500), "p99 is {p99:?}");
 
     assert_snapshot_taken(&dev);

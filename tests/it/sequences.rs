@@ -1,4 +1,4 @@
-//! Sequences: numbers of keys, in strict order through any node, over leaders that are killed, deletions and restores.
+//! Sequences: numbers of keys in strict order through any node, over killed leaders, deletions and restores.
 
 mod failover;
 mod restored;
@@ -10,7 +10,7 @@ use crate::harness::{
     Api, Finished, RedisClient, Value as Reply, command, encoded, eventually, mintleaf, secs,
 };
 
-/// Makes a sequence of this step.
+/// Creates a sequence with this step.
 #[track_caller]
 fn create(api: Api, tag: &str, step: u32) {
     let made = api.post("/v1/tags", &json!({ "tag": tag, "kind": "sequence", "step": step })).ok();
@@ -29,7 +29,7 @@ fn next(api: Api, tag: &str, key: &str) -> u64 {
     numbers[0]
 }
 
-/// What is known of the last number of a key, and whether that is exact.
+/// The known last number of a key, and whether it is exact.
 #[track_caller]
 fn last(api: Api, tag: &str, key: &str) -> (Option<u64>, bool) {
     let known = api.get(&format!("{}/last", path(tag, key))).ok();
@@ -59,7 +59,7 @@ fn each_key_counts_on_its_own_through_any_node() {
     assert_eq!(text.text(), "1\n2\n");
     assert_eq!(last(nodes[2], "chat", "nobody"), (None, true));
     let row = nodes[0].get("/v1/tags/chat").ok();
-    // Of a section that is used up a step more is reserved, before anybody asks for it.
+    // A section that is used up reserves one more step before the next request.
     let highest = row["max_id"].as_str().unwrap();
     assert!(["1000001", "1001001"].contains(&highest), "the highest mark of a section: {highest}");
 }
@@ -148,7 +148,7 @@ fn redis_clients_take_numbers_of_keys_many_at_a_time() {
     assert_eq!(client.ask("HINCRBY nobody room 1"), unknown);
     assert_eq!(client.ask("HGET nobody room"), unknown);
 
-    // Answers come in the order of the commands, whatever is between them.
+    // Answers come in the order of the commands, with any commands in between.
     let mut piped = Vec::new();
     for n in 0..2_000 {
         piped.extend(command(&format!("HINCRBY chat many-{} 1", n % 100)));
@@ -184,7 +184,7 @@ fn what_one_connection_asks_for_is_carried_out_in_turn_whatever_counts_it_asks_f
         let mut client = RedisClient::connect(dev.resp(node));
         let (mut piped, mut asked) = (Vec::new(), Vec::new());
         for n in 0..3_000_u64 {
-            // Most commands ask for one number of what is held, and some for many more.
+            // Most commands ask for one number of what is held; some ask for many more.
             let (key, count) = (n as usize % 3, if n % 7 == 0 { 1 + n } else { 1 });
             piped.extend(command(&format!("HINCRBY chat {node}-{key} {count}")));
             asked.push((key, count));
@@ -193,7 +193,7 @@ fn what_one_connection_asks_for_is_carried_out_in_turn_whatever_counts_it_asks_f
         let mut last = [0; 3];
         for (at, (key, count)) in asked.into_iter().enumerate() {
             let number = client.answer();
-            // Another leader may take over meanwhile, and a key goes on higher then.
+            // Another leader may take over in between. Then a key continues at a higher number.
             if matches!(number, Reply::Error(_)) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Tags with a format, with digits, and with periods, on every way to ids.
+//! Tags with a format, with digits, and with periods, in every way to get ids.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn create(api: Api, tag: &Json) -> Json {
     api.post("/v1/tags", tag).ok()
 }
 
-/// The ids of an answer in JSON, of ids that are for one call.
+/// The ids in a JSON answer whose ids are for one call.
 #[track_caller]
 fn texts(answer: &Answer) -> Vec<String> {
     let answer = answer.ok();
@@ -117,7 +117,7 @@ fn a_tag_whose_hidden_ids_are_all_reserved_is_exhausted() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 100);
     assert_eq!(dev.api().get("/v1/tags/coupons").ok()["max_id"], "900001");
     dev.restart();
-    // What the node held is wasted.
+    // The ids that the node held are wasted.
     let refused = dev.api().get("/v1/segment/coupons");
     assert_eq!(refused.problem(), (422, "exhausted".to_owned()));
     let head = dev.api().send(&Method::HEAD, "/v1/segment/coupons", &[], "");

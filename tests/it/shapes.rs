@@ -1,4 +1,4 @@
-//! Tags with a shape: made, shown, refused, kept over everything that may happen to a cluster.
+//! Tags with a shape: how they are made, shown and refused, and kept in all that happens to a cluster.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use crate::harness::{Answer, Api, Finished, Node, eventually, mintleaf, secs};
 /// The fields of a shape in answers.
 const FIELDS: [&str; 6] = ["kind", "order", "period", "time_zone", "format", "digits"];
 
-/// One tag of every kind, with what its answers say of its shape.
+/// One tag of every kind, and the shape in its answers.
 fn every_kind() -> Vec<(Value, Value)> {
     let plain = json!({
         "kind": "segment", "order": "trend", "period": null, "time_zone": null, "format": null,
@@ -54,12 +54,12 @@ fn post(api: Api, body: &Value) -> Answer {
     api.post("/v1/tags", body)
 }
 
-/// The shape that an answer shows.
+/// The shape in an answer.
 fn shape_of(tag: &Value) -> Value {
     FIELDS.iter().map(|field| ((*field).to_owned(), tag[*field].clone())).collect()
 }
 
-/// Every tag's row by its name, as a node lists them.
+/// The rows of all tags by name, as a node lists them.
 fn listed(api: Api) -> BTreeMap<String, Value> {
     let page = api.get("/v1/tags?limit=1000").ok();
     let rows = page["tags"].as_array().unwrap().iter();
@@ -198,7 +198,7 @@ fn a_name_keeps_its_shape_for_ever() {
             let detail = refused.json()["detail"].as_str().unwrap().to_owned();
             assert!(FIELDS.iter().any(|field| detail.contains(field)), "{detail}");
         }
-        // Nor does an import or a first use make another tag of it.
+        // An import or a first use does not turn it into another tag either.
         let name = first["tag"].as_str().unwrap();
         let row = json!({ "tag": name, "max_id": "900" });
         let import = |dry_run| {
@@ -242,7 +242,7 @@ fn a_mark_is_raised_of_strict_tags_and_of_no_other_kind() {
             assert_eq!(listed(api)[name]["max_id"], "1");
         }
     }
-    // A strict tag that is made again goes on above its mark.
+    // A strict tag that is made again continues above its mark.
     assert_eq!(api.delete("/v1/tags/strict").status, 204);
     let made = post(api, &json!({ "tag": "strict", "order": "strict" })).ok();
     assert_eq!(made["max_id"], (1_u64 << 50).to_string());
@@ -262,7 +262,7 @@ fn a_new_cluster_takes_shapes_at_once_through_any_node() {
     }
 }
 
-/// The bytes of a key in every spelling that an answer or a log line could have.
+/// The bytes of a key in all spellings that an answer or a log line might use.
 fn spellings(key: &[u8; 32]) -> Vec<Vec<u8>> {
     let joined = |with: &str, spell: fn(&u8) -> String| {
         key.iter().map(spell).collect::<Vec<_>>().join(with).into_bytes()

@@ -1,5 +1,5 @@
-//! Snowflake ids of whole clusters: unique, rising, and inside a window of the node that gave them,
-//! whatever happens to processes and to clocks.
+//! Snowflake ids of whole clusters: they are unique and rise, and each lies in a window of its node, whatever
+//! happens to processes and clocks.
 
 mod before_1970;
 mod floor;
@@ -17,7 +17,7 @@ use windows::Windows;
 const HOUR_MS: i64 = 3_600_000;
 const TEN_YEARS_MS: i64 = 10 * 365 * 24 * HOUR_MS;
 
-/// The time that an id of the default layout shows, in Unix milliseconds.
+/// The time in an id of the default layout, in Unix milliseconds.
 fn shown_ms(id: u64) -> u64 {
     (id >> 22) + LAYOUT.epoch_ms
 }
@@ -31,7 +31,7 @@ fn true_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// How far an id's time is from the true one, in milliseconds.
+/// How far the time of an id is from the true time, in milliseconds.
 fn off_by_ms(id: u64) -> u64 {
     shown_ms(id).abs_diff(true_ms())
 }
@@ -48,7 +48,7 @@ fn await_id(api: Api) -> u64 {
     eventually("a snowflake id", secs(15), || id_of(api))
 }
 
-/// Waits until a node is not ready, and returns the reasons it gives.
+/// Waits until a node is not ready, and returns its reasons.
 #[track_caller]
 fn await_unready(api: Api) -> String {
     eventually("a node to be out of rotation", secs(10), || {
@@ -64,7 +64,7 @@ fn await_ready(api: Api) {
     });
 }
 
-/// Whether an alarm is raised on a node's metrics page.
+/// Whether a node's metrics page raises this alarm.
 fn alarm(api: Api, cause: &str) -> bool {
     let page = api.get("/metrics");
     let line = format!("mintleaf_snowflake_alarm{{cause=\"{cause}\"}} ");
@@ -72,11 +72,11 @@ fn alarm(api: Api, cause: &str) -> bool {
     value.unwrap_or_else(|| panic!("no alarm {cause}")) == "1"
 }
 
-/// Random numbers that a printed seed brings back.
+/// Random numbers that can be repeated from the printed seed.
 struct Random(u64);
 
 impl Random {
-    /// Numbers of the seed in `MINTLEAF_SEED`, or of another seed each time.
+    /// Numbers from the seed in `MINTLEAF_SEED`, or from a new seed each time.
     fn seeded() -> Self {
         let seed = from_env("MINTLEAF_SEED", true_ms() ^ u64::from(std::process::id()) << 32);
         println!("MINTLEAF_SEED={seed}");
@@ -95,7 +95,7 @@ impl Random {
     }
 }
 
-/// Kills a node and starts it again; returns at once.
+/// Kills a node, starts it again, and returns at once.
 fn bounce(cluster: &mut Cluster, id: u64) {
     cluster.kill(id);
     cluster.start_node(id);

@@ -1,4 +1,4 @@
-//! Strict tags: ids that rise over all nodes, whoever leads.
+//! Strict tags: ids that rise over all nodes, under any leader.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::harness::{
     Api, Cluster, RedisClient, Value, eventually, known_leader, mintleaf, ms, pause, secs,
 };
 
-/// Creates a tag, through an election if need be.
+/// Creates a tag, and repeats the request during an election.
 fn create(api: Api, tag: &Json) {
     eventually("the tag to be there", secs(30), || {
         let answer = api.try_post("/v1/tags", tag).ok()?;
@@ -27,7 +27,7 @@ fn create_strict(api: Api, tag: &str) {
     create(api, &json!({ "tag": tag, "order": "strict", "step": 50 }));
 }
 
-/// The next id of a tag, once there is one.
+/// The next id of a tag, once a node gives one.
 fn next(api: Api, tag: &str) -> u64 {
     eventually("an id", secs(30), || {
         let answer = api.try_get(&format!("/v1/segment/{tag}")).ok()?;
@@ -35,7 +35,7 @@ fn next(api: Api, tag: &str) -> u64 {
     })
 }
 
-/// A counter of a node; its name is without the prefix.
+/// A counter of a node; `name` has no prefix.
 fn metric(api: Api, name: &str) -> u64 {
     let page = api.get("/metrics");
     let name = format!("mintleaf_{name} ");
@@ -43,7 +43,7 @@ fn metric(api: Api, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
-/// Clients of all nodes. Each of their requests must get ids above all that were answered before it was sent.
+/// Clients of all nodes. Each of their requests must get ids above all ids that were answered before it was sent.
 struct Clients {
     stopping: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ impl Clients {
         Self { stopping, answered, threads }
     }
 
-    /// Waits until so many more requests were answered.
+    /// Waits until this many more requests were answered.
     fn await_more(&self, count: u64) {
         let enough = self.answered.load(SeqCst) + count;
         eventually("more ids", secs(30), || (self.answered.load(SeqCst) >= enough).then_some(()));
@@ -114,7 +114,7 @@ fn ids_rise_over_all_nodes_through_leaders_that_are_killed_and_paused() {
         clients.await_more(50);
         cluster.start_node(old);
         let paused = cluster.leader();
-        // The paused leader still takes itself for it, and is asked as soon as it runs again.
+        // The paused leader still believes that it leads, and gets a request as soon as it runs again.
         cluster.process(paused).signal("STOP");
         another_leader(&cluster, paused);
         clients.await_more(50);
@@ -229,12 +229,12 @@ fn metrics_tell_how_many_requests_share_a_round_and_how_others_reach_the_leader(
     assert!(rounds > 0 && rounds == of_all("round_seconds_count"), "{rounds}");
     let requests = of_all("round_requests_total");
     assert!(requests >= 3 * TOGETHER && requests / rounds >= 10, "{requests} in {rounds} rounds");
-    // Two of the three nodes did not lead, and asked the one that did.
+    // Two of the three nodes did not lead, and asked the leader.
     let asked = nodes.map(|api| metric(api, r#"leader_messages_total{outcome="answered"}"#));
     assert!(asked.iter().filter(|count| **count > 0).count() >= 2, "{asked:?}");
 }
 
-/// How many of these commands, sent together, are answered with ids, which rise; the error that the rest get.
+/// Sends these commands together. Returns how many get ids, which must rise, and the errors of the rest.
 fn ids_and_refusals(redis: &mut RedisClient, commands: usize) -> (usize, BTreeSet<String>) {
     redis.send("INCR invoices\r\n".repeat(commands).as_bytes());
     let replies: Vec<Value> = (0..commands).map(|_| redis.answer()).collect();
@@ -292,7 +292,7 @@ fn head_says_what_the_rate_limit_would_and_takes_nothing_out_of_it() {
     for _ in 0..3 {
         assert_eq!(head().status, 200);
     }
-    // More than ten seconds of it are refused, and take nothing out of it either.
+    // A request for more than ten seconds' worth is refused, and takes nothing from the bucket.
     let much = api.send(&Method::HEAD, "/v1/segment/invoices?count=11", &[], "");
     assert_eq!(much.status, 422);
     // More than the bucket ever holds: the debt lasts for ten seconds.

@@ -1,4 +1,4 @@
-//! A node that a service manager started: what it says by systemd's protocol, and when.
+//! A node that a service manager started: what it reports through systemd's protocol, and when.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
@@ -12,7 +12,7 @@ const WITHIN: std::time::Duration = secs(30);
 struct Manager(UnixDatagram);
 
 impl Manager {
-    /// Reads until a sentence is there; answers what was said up to there.
+    /// Reads until a sentence arrives; returns everything up to it.
     #[track_caller]
     fn hears(&self, sentence: &str) -> String {
         let (mut all, begun) = (String::new(), Instant::now());
@@ -36,7 +36,7 @@ fn a_service_manager_learns_when_a_node_is_ready_lives_and_stops() {
     cluster.set_env(1, "NOTIFY_SOCKET", socket.to_str().unwrap());
     cluster.set_env(1, "WATCHDOG_USEC", "600000");
 
-    // Alone it cannot be ready, but it lives.
+    // A single node cannot be ready, but it is alive.
     cluster.start_node(1);
     let mut said = manager.hears("STATUS=not ready: not_formed: ");
     said += &manager.hears("WATCHDOG=1");

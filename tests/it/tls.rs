@@ -3,7 +3,7 @@
 //! ```text
 //! ports       versions, silence, garbage, plain text, slow readers, certificates of clients
 //! clients     curl, redis-cli, redis-py, Java, and the command line
-//! tokens      the same clients where they show tokens, too
+//! tokens      the same clients with tokens in addition
 //! replaced    certificates that are replaced under load
 //! crowds      handshakes that never end
 //! before_1970 a clock that shows no Unix time
@@ -32,7 +32,7 @@ use tempfile::TempDir;
 use crate::harness::{Binary, Finished, Port, Process, eventually, mintleaf, runs, secs};
 use stream::TlsClient;
 
-/// A CA in a directory, and what it signs.
+/// A CA in a directory, and the certificates that it signs.
 struct Pki(PathBuf);
 
 impl Pki {
@@ -50,7 +50,7 @@ impl Pki {
         self.path("ca.pem")
     }
 
-    /// The certificate and the key of a node that is reached by `localhost` and 127.0.0.1.
+    /// The certificate and the key of a node at `localhost` and 127.0.0.1.
     fn node(&self, id: u64) -> [PathBuf; 2] {
         self.sign(&["node", &id.to_string(), "--name", "localhost", "--name", "127.0.0.1"]);
         ["pem", "key"].map(|end| self.path(&format!("node-{id}.{end}")))
@@ -67,7 +67,7 @@ impl Pki {
     }
 }
 
-/// Runs `mintleaf cert`, which must succeed; answers what it printed.
+/// Runs `mintleaf cert`, which must succeed; returns its output.
 #[track_caller]
 fn cert(args: &[&str]) -> String {
     let made = Finished::of(mintleaf().command().arg("cert").args(args));
@@ -95,7 +95,7 @@ impl Secured {
         Self::start_as(&mintleaf(), flags)
     }
 
-    /// The same, of this binary.
+    /// The same, with this binary.
     fn start_as(binary: &Binary, flags: impl FnOnce(&Pki) -> Vec<String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let pki = Pki::make(dir.path(), "ca");
@@ -119,7 +119,7 @@ impl Secured {
         format!("https://localhost:{}", self.http.addr().port())
     }
 
-    /// A client that believes the node's CA.
+    /// A client that trusts the node's CA.
     fn client(&self) -> TlsClient {
         TlsClient::believing(&[self.pki.ca()])
     }
@@ -131,14 +131,14 @@ impl Secured {
     }
 }
 
-/// Replaces a file at once, so that no node reads half of it.
+/// Replaces a file atomically, so that no node reads half of it.
 fn replace(file: &Path, content: impl AsRef<[u8]>) {
     let new = file.with_extension("new");
     fs::write(&new, content).unwrap();
     fs::rename(&new, file).unwrap();
 }
 
-/// curl, which believes the CA in this file; it prints the body, a line break and the status.
+/// curl, which trusts the CA in this file. It prints the body, a line break and the status.
 fn curl(ca: &Path, args: &[&str]) -> Finished {
     let mut command = Command::new("curl");
     command.args(["-s", "-S", "--max-time", "20", "-w", "\n%{http_code}", "--cacert"]).arg(ca);

@@ -1,4 +1,4 @@
-//! A log that nobody reads: the reader of standard error sleeps, and the node goes on.
+//! A log without a reader: the reader of standard error sleeps, and the node goes on.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Api, await_some, eventually, mintleaf, secs, signal};
 
-/// A node whose standard error is a pipe that nobody reads as yet.
+/// A node whose standard error is a pipe that has no reader yet.
 struct Unread {
     node: Child,
     api: Api,
@@ -22,10 +22,10 @@ impl Unread {
         let data = tempfile::tempdir().unwrap();
         let mut command = mintleaf().command();
         command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(data.path());
-        // The lines of openraft are long, and many.
+        // openraft logs long lines, and many of them.
         command.env("RUST_LOG", "info,openraft=trace");
         let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // To its last line: a greeting that cannot be written ends the node.
+        // Read to its last line: a node that cannot write its greeting ends.
         let greeting = BufReader::new(node.stdout.take().unwrap()).lines().map_while(Result::ok);
         let greeting: Vec<String> =
             greeting.take_while(|line| !line.contains("the next start carries on")).collect();
@@ -41,7 +41,7 @@ impl Unread {
         Self { node, api, stderr, _data: data }
     }
 
-    /// Makes changes, which the log tells of.
+    /// Makes changes, which are logged.
     fn change(&self) {
         for step in 1..=20 {
             self.api.patch("/v1/tags/orders", &json!({ "step": step })).ok();
@@ -94,7 +94,7 @@ fn a_node_goes_on_while_nobody_reads_its_log_and_says_later_what_is_missing() {
 #[test]
 fn a_node_ends_in_time_though_nobody_reads_its_log() {
     let mut unread = Unread::start();
-    // A pipe holds 64 KiB, and a queue of 2 MiB stands behind it.
+    // A pipe holds 64 KiB, and the queue in front of it 2 MiB.
     eventually("lines that are dropped", secs(120), || {
         unread.change();
         (unread.dropped() > 0).then_some(())

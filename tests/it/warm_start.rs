@@ -1,4 +1,4 @@
-//! A restarted node holds ids of the tags that were hot before it says that it is ready, and none of those that it
+//! A restarted node holds ids of the hot tags before it reports that it is ready, and none of the ids that it
 //! held before.
 
 use std::fs;
@@ -48,7 +48,7 @@ fn hot_tags_are_held_again_before_readiness_and_every_id_of_before_is_gone() {
     assert!(next(api, "hot") >= mark, "nothing is carried over a restart");
     assert_eq!(api.get("/v1/tags/deleted").status, 404);
 
-    // The list goes on from one start to the next, used again or not.
+    // The list is kept from one start to the next, even if its tags are not used again.
     restart(&mut cluster);
     let mark = max_id(cluster.api(1), "hot");
     let api = restart(&mut cluster);

@@ -1,4 +1,4 @@
-//! Where nodes are: every node shows the zone of each, as it was last started.
+//! The zones of nodes: every node shows the zone that each node was last started with.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! The bootstrap of a run's cluster, and its faults: founders that exist twice, lists that differ, links
-//! that are cut and processes that crash between the steps, and a coordinator whose disk is lost for good.
-//! In the end everything is repaired, except for what an operator has to do.
+//! The bootstrap of a run's cluster, and its faults: founders that exist twice, lists that differ, links that
+//! are cut and processes that crash between the steps, and a coordinator whose disk is lost for good. In the
+//! end everything is repaired, except for what only an operator may do.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +18,13 @@ use crate::net::{Conditions, Prepared};
 use crate::random::Random;
 use crate::replacement::put_down;
 
-/// Pause between two looks at the machines.
+/// Pause between two polls of the machines.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a trap waits for a prepare.
 const TRAP_MAX: Duration = Duration::from_secs(3);
 /// How long a cluster may take to reach its members.
 const TOLD_MAX: Duration = Duration::from_secs(10);
-/// How long an operator looks after nodes that are prepared for a lost coordinator.
+/// How long an operator watches nodes that are prepared for a lost coordinator.
 const OPERATOR_MAX: Duration = Duration::from_secs(5);
 /// How long a link stays cut, or a process down, at most.
 const FAULT_MS_MAX: u64 = 3_000;
@@ -80,7 +80,7 @@ impl Bootstrap {
         self.machines
     }
 
-    /// Starts all founders, and nothing goes wrong.
+    /// Starts all founders, without any fault.
     pub(crate) async fn without_trouble(self) -> Vec<Arc<Machine>> {
         self.start_all().await;
         self.machines
@@ -118,8 +118,8 @@ impl Bootstrap {
             1 => drop(other.insert(last + 1, "node-99:1".to_owned())),
             _ => drop(other.insert(self.random.within(1..last + 1), "node-98:1".to_owned())),
         }
-        // One of the nodes on the differing list keeps the common list. Otherwise all nodes on the
-        // differing list might form a cluster, and would be right to.
+        // One of the nodes on the differing list keeps the common list. Otherwise all nodes on the differing
+        // list could form a cluster, and rightly so.
         let listed: Vec<u64> = other.keys().copied().filter(|id| *id <= last).collect();
         let true_to_all = self.random.pick(&listed);
         for machine in all {
@@ -131,7 +131,7 @@ impl Bootstrap {
         }
     }
 
-    /// Watches that there is at most one cluster.
+    /// Checks throughout that there is at most one cluster.
     fn watch(&self, machines: Vec<Arc<Machine>>) -> JoinHandle<()> {
         let trace = Arc::clone(&self.site.trace);
         let seen = Mutex::new(BTreeSet::new());
@@ -155,7 +155,7 @@ impl Bootstrap {
         })
     }
 
-    /// Cuts links and crashes processes for some time, at any moment or right between the steps.
+    /// Cuts links and crashes processes for some time, at any moment or exactly between the steps.
     async fn trouble(&self, all: &[Arc<Machine>]) {
         let until = Instant::now() + Duration::from_millis(self.random.within(1_000..15_000));
         while Instant::now() < until {
@@ -244,7 +244,7 @@ impl Bootstrap {
         for machine in [&first, &double] {
             put_down(machine).await;
         }
-        // A prepared disk is not lost here, because the coordinator may be committing it at this moment.
+        // A prepared disk is not lost here, because the coordinator may be committing it right now.
         let claim =
             |machine: &Machine| (machine.disk.has_taken_part(), machine.bound_to().is_some());
         let double_stays = match claim(&double).cmp(&claim(&first)) {
@@ -304,7 +304,7 @@ impl Bootstrap {
                 if self.is_bound_for_good(machine) {
                     put_down(machine).await;
                 }
-                // The node may have been set free before it was down.
+                // The node may have been released before it went down.
                 if self.is_bound_for_good(machine) {
                     self.site.trace.fault("bound for good", format_args!("{}", machine.node_id));
                     machine.lose_everything();

@@ -1,5 +1,5 @@
-//! A run in a bad climate without faults: a cluster forms, keeps its leader, and serves as fast as round trips and syncs
-//! let it.
+//! A run in a bad climate without faults: a cluster forms, keeps its leader, and serves as fast as round trips
+//! and syncs allow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use crate::machine::{Machine, Serving};
 use crate::ordeal::{FORMING_MAX, HEALING_MAX, Ordeal};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a cluster is watched after it has formed, at least.
+/// The shortest time for which a cluster is watched after it has formed.
 const WATCHED: Duration = Duration::from_secs(60);
-/// The same in changes that are made one after another at one node.
+/// The same, as a number of changes that are made one after another at one node.
 const CHANGES_WATCHED: u32 = 12;
-/// Changes whose median is judged, at the leader and at each other node.
+/// How many changes determine the median, at the leader and at each other node.
 const SAMPLES: usize = 3;
-/// A change that meets others may wait for those that are under way, and at a follower for those that bring the news
-/// that it is committed, each as long as it takes itself.
+/// A concurrent change may wait for the changes that are under way and, at a follower, for the messages that
+/// its commit is known by. Each of these waits takes as long as the change itself.
 const BEHIND_OTHERS: u32 = 3;
-/// Longer than any change may take; what it became is unknown then.
+/// Longer than any change may take. Its outcome is unknown then.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
-/// Pause between two plain ids of a node, and how long it may be without one.
+/// Pause between two plain ids of a node, and the longest time that it may be without one.
 const ID_INTERVAL: Duration = Duration::from_millis(100);
 const PLAIN: &str = "calm";
 
@@ -34,7 +34,7 @@ const PLAIN: &str = "calm";
 pub(crate) type Leadership = (u64, u64);
 
 impl Ordeal {
-    /// Judges a cluster that was just started, while nothing goes wrong.
+    /// Judges a cluster that was just started, without any fault.
     pub(crate) async fn stay_calm(&self) {
         let clients = self.clients("clients");
         self.form().await;
@@ -51,7 +51,7 @@ impl Ordeal {
             let what = format!("node {leader} leads {HAND_OVER_MAX:?} after it alone is bad");
             return self.site.trace.violation(&what);
         }
-        // The leader that is left has taken over when a change comes through.
+        // The remaining leader has taken over once a change succeeds.
         let nodes = self.machines.len() as u64;
         sleep(climate.change_max(leader, leader, nodes)).await;
         let Some(before) = self.leadership() else {
@@ -66,7 +66,7 @@ impl Ordeal {
         self.judge_the_end(&clients).await;
     }
 
-    /// Waits until every node says that it is ready.
+    /// Waits until every node reports that it is ready.
     async fn form(&self) {
         let max = self.site.sky.now().forming_max();
         let formed = timeout(max, async {
@@ -83,7 +83,7 @@ impl Ordeal {
         }
     }
 
-    /// The latest leadership that any node knows: its term and its leader.
+    /// The latest leadership that any node knows: the term and the leader.
     pub(crate) fn leadership(&self) -> Option<Leadership> {
         let known = self.machines.iter().filter_map(|machine| {
             let status = machine.serving()?.replica.node().status();
@@ -92,7 +92,7 @@ impl Ordeal {
         known.max()
     }
 
-    /// Waits until a node leads that may.
+    /// Waits until a node leads that may lead.
     async fn hand_over(&self, climate: Climate) -> Option<()> {
         let began = Instant::now();
         let handed = timeout(HAND_OVER_MAX, async {
@@ -105,7 +105,7 @@ impl Ordeal {
         handed
     }
 
-    /// Makes some changes one after another, and judges what each takes.
+    /// Makes some changes one after another, and judges the time of each.
     async fn measure(&self, climate: Climate, leader: u64) {
         for machine in &self.machines {
             let Some(serving) = machine.serving() else { continue };
@@ -115,14 +115,14 @@ impl Ordeal {
                 if change(&serving, &format!("quiet-{}-{number}", machine.node_id)).await {
                     took.push(began.elapsed());
                 }
-                // What is still written elsewhere is no part of the next one.
+                // Writes that are still under way elsewhere must not count for the next change.
                 sleep(climate.change_max(leader, leader, self.machines.len() as u64)).await;
             }
             took.sort_unstable();
             let max = climate.change_max(leader, machine.node_id, self.machines.len() as u64);
             let id = machine.node_id;
             self.site.trace.note(format_args!("changes at node {id}: {took:?}, at most {max:?}"));
-            // An attempt without an answer is one that took longer.
+            // An attempt without an answer counts as one that took longer.
             if took.get(SAMPLES / 2).is_none_or(|median| *median > max) {
                 let what =
                     format!("a change at node {id} takes {took:?} under {leader}, not {max:?}");
@@ -188,7 +188,7 @@ async fn make_changes(machine: Arc<Machine>, until: Instant, done: Arc<AtomicU64
     }
 }
 
-/// Takes ids from what a node holds; once it holds some, it always does.
+/// Takes ids from what a node holds. Once it holds some, it must always hold some.
 async fn give_ids(machine: Arc<Machine>, until: Instant) {
     let Some(serving) = machine.serving() else { return };
     while serving.process.run(serving.services.ids.take(PLAIN, 1)).await.is_err() {

@@ -1,4 +1,4 @@
-//! Many runs: one process for each seed, as many at a time as there are cores, and the sum of them.
+//! Many runs: one process for each seed, as many at a time as there are cores, and their total.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use crate::order::{Order, SECONDS};
 use crate::story::Story;
 use crate::tally::Tally;
 
-/// Runs with which every campaign begins: seed, seconds or a story, and the reason.
+/// The runs that begin every campaign: seed, seconds or a story, and the reason.
 const PINNED: &str = include_str!("pinned");
 /// Every seed that is a multiple of this is run twice and must give the same trace.
 const RERUN: u64 = 10;
-/// Violations of one seed that are shown.
+/// How many violations of one seed are printed.
 const COMPLAINTS_MAX: usize = 3;
 
 /// One run of a campaign.
@@ -72,14 +72,14 @@ pub(crate) struct Campaign {
 
 impl Campaign {
     pub(crate) fn new(order: Order) -> Self {
-        // A hunt for one broken promise does without the pinned runs.
+        // A search for one broken promise skips the pinned runs.
         let lines = PINNED.lines().filter(|line| !line.starts_with('#') && !order.until_broken);
         let (pinned, began) = (lines.map(Run::pinned).collect(), Instant::now());
         let (begun, broken, sum) = Default::default();
         Self { order, began, pinned, begun, broken, sum }
     }
 
-    /// Carries every run out. Returns whether all promises were kept and every repeated run came out the same.
+    /// Carries out every run. Returns whether all promises were kept and every repeated run had the same outcome.
     pub(crate) fn carry_out(self) -> bool {
         thread::scope(|scope| {
             for _ in 0..self.order.jobs {
@@ -100,7 +100,7 @@ impl Campaign {
             if run.seed.is_multiple_of(RERUN) && self.carry_out_one(run).hash != tally.hash {
                 self.complain(run, &tally, "it came out differently when it was run again");
             }
-            // A broken promise breaks many more.
+            // One broken promise breaks many more.
             for what in tally.violations.iter().take(COMPLAINTS_MAX) {
                 self.complain(run, &tally, what);
             }
@@ -126,8 +126,8 @@ impl Campaign {
         (!over).then_some(Run { seed, seconds, story, bad_climate })
     }
 
-    /// Carries a run out in a process of its own, because numbers that live as long as a process, such as
-    /// those of tasks, must not reach the next run.
+    /// Carries out a run in a separate process, because counters that live as long as a process, such as task
+    /// ids, must not affect the next run.
     fn carry_out_one(&self, run: Run) -> Tally {
         let executable = std::env::current_exe().expect("this program has a path");
         let output = Command::new(executable)

@@ -21,14 +21,14 @@ use crate::scenario::SKEW_MS_MAX;
 use crate::trace::Trace;
 
 const CLIENTS: u64 = 4;
-/// Tags of which all clients take ids.
+/// Tags that all clients take ids from.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
 
-/// How far ahead of the true time a client raises the snowflake floor. A node whose windows are shorter has to
-/// wait as long.
+/// How far ahead of the true time a client raises the snowflake floor. A node with shorter windows has to wait
+/// for the same time.
 const FLOOR_AHEAD_MS_MAX: u64 = 2_000;
 
-/// What a client may expect of a tag that it created and no other client changes.
+/// What a client may expect of a tag that it created and that no other client changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Promise {
     /// The creation was acknowledged, and no client has asked for the deletion.
@@ -71,7 +71,7 @@ impl Clients {
         clients
     }
 
-    /// Makes the clients end after their present calls.
+    /// Makes the clients end after their current calls.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -164,7 +164,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Raises the snowflake floor to a moment around now; the oracle judges what is given from then on.
+    /// Raises the snowflake floor to a time around now. From then on the oracle judges what is given.
     async fn raise_floor(&self, serving: &Serving) -> Outcome {
         let time_ms = (self.machines[0].site.now_ms() + FLOOR_AHEAD_MS_MAX)
             .saturating_sub(self.random.within(0..10_000));
@@ -214,14 +214,14 @@ impl Clients {
         };
         let tag = BizTag::parse(&name).expect("a name");
         let deleted = serving.services.tags.delete(&Actor::default(), tag).await;
-        // A request that the network delivered twice finds the tag deleted the second time.
+        // If the network delivered the request twice, the second one finds the tag deleted.
         if deleted == Err(Error::UnknownTag) && !self.oracle.was_deleted(&name) {
             self.trace.violation(&format!("the acknowledged tag {name} is not known"));
         }
         deleted
     }
 
-    /// Deletes a tag of which other clients take ids. The next take creates it again.
+    /// Deletes a tag that other clients take ids from. The next take creates it again.
     async fn delete_shared(&self, serving: &Serving, tag: &str) -> Outcome {
         let tag = BizTag::parse(tag).expect("a name");
         serving.services.tags.delete(&Actor::default(), tag).await
@@ -241,7 +241,7 @@ impl Clients {
             .map(drop)
     }
 
-    /// Freezes a tag for a while, or limits its rate; as a rule it is let go again within a second or two.
+    /// Freezes a tag for a while, or limits its rate. Usually this ends within a second or two.
     async fn protect(&self, serving: &Serving, tag: &str) -> Outcome {
         let tag = BizTag::parse(tag).expect("a name");
         let rate_limit = self.random.chance(30).then(|| self.random.within(1..10_000) as u32);
@@ -270,7 +270,7 @@ impl Clients {
                 break;
             }
         }
-        // A tag whose deletion a client requested meanwhile may be missing.
+        // A tag may be missing if a client requested its deletion during the read.
         let after = self.promises.lock().clone();
         for (name, promise) in &before {
             let listed = rows.iter().any(|row| row.tag.as_str() == name);

@@ -1,5 +1,6 @@
-//! The climate of a run: round trips, lost packets, slow disks and a slow core, which last for the whole run, and what
-//! is promised in it. Each bound is a sum of the round trips and syncs that must follow each other, and stands here.
+//! The climate of a run: round trips, lost packets, slow disks and a slow core, which last for the whole run,
+//! and the promises in it. Each bound is a sum of the round trips and syncs that must follow one another. This
+//! file defines them.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,38 +12,39 @@ use crate::random::Random;
 /// Every seed that is a multiple of this is a run in a bad climate; all others are mild.
 const BAD: u64 = 8;
 
-/// TCP sends a lost packet again after a round trip and at least so much more, and waits twice as long each time.
+/// TCP sends a lost packet again after a round trip and at least this time, and doubles the wait each time.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
-/// A sync of a disk without a climate of its own, at most.
+/// The range of a sync on a disk without a climate.
 const SYNC_US: std::ops::Range<u64> = 200..2_000;
-/// How long a slow core works between two times at which it does nothing.
+/// How long a slow core works between two pauses.
 const AWAKE: Duration = Duration::from_millis(10);
 
-/// What a cluster needs to form besides syncs, however long round trips are.
+/// How long a cluster takes to form in addition to its syncs, with any round trips.
 const FORMING: Duration = Duration::from_secs(10);
-/// Syncs that follow each other while a cluster forms: the founders write down their list, what they are prepared for
-/// and whom they are bound to; a vote, perhaps a second one; then some entries, each at the leader and at a follower.
+/// The number of syncs in a row while a cluster forms. The founders record their list, what they are prepared
+/// for and which cluster they are bound to. Then comes a vote, perhaps a second one, and then some entries,
+/// each at the leader and at a follower.
 const FORMING_SYNCS: u32 = 60;
-/// A leader whose disk or link alone is bad hands over within this.
+/// A leader that alone has a bad disk or link hands over within this time.
 pub(crate) const HAND_OVER_MAX: Duration = Duration::from_secs(5);
-/// What a change takes besides: messages of up to a millisecond, syncs of a good disk, the leader's turn.
+/// The rest of a change: messages of up to a millisecond, syncs of a good disk, the leader's turn.
 const SHARE: Duration = Duration::from_millis(30);
-/// Steps of a change at a slow core, each of which may find it asleep.
+/// The number of steps of a change at a slow core. Each may come during a pause.
 const STEPS: u32 = 6;
-/// A leader may be silent for so long in a bad climate before others stand, at the most; two split elections make it
-/// three times.
+/// The longest that a leader may be silent in a bad climate before other nodes stand for election. Two split
+/// elections make it three times as long.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SILENCES: u32 = 3;
-/// Round trips and syncs that follow each other from the end of all faults until every node serves: three elections, a
-/// lost entry that is searched for, a snapshot of many syncs, and the first grabs and windows.
+/// The number of round trips and syncs in a row from the end of all faults until every node serves: three
+/// elections, a lost entry that is searched for, a snapshot of many syncs, and the first grabs and windows.
 const HEALING_STEPS: u32 = 60;
 
-/// Which nodes have the bad part of a climate.
+/// The nodes that have the bad part of a climate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Where {
     Everywhere,
     At(u64),
-    /// At the node that leads once the cluster has formed; nowhere until then.
+    /// The node that leads once the cluster has formed; no node until then.
     AtTheLeader,
 }
 
@@ -52,11 +54,11 @@ impl Where {
     }
 }
 
-/// What lasts.
+/// The conditions that last for the whole run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Climate {
     round_trip: Duration,
-    /// How much a round trip may differ from that, in hundredths, to either side.
+    /// How many per cent longer or shorter a round trip may be.
     jitter_percent: u64,
     loss_permille: u64,
     /// The nodes whose links are long.
@@ -64,14 +66,14 @@ pub(crate) struct Climate {
     sync: Duration,
     /// The nodes whose disks are slow.
     slow: Where,
-    /// A node that does nothing for so long, again and again.
+    /// A node that repeatedly pauses for this time.
     late: Option<(u64, Duration)>,
-    /// Whether faults are injected too.
+    /// Whether faults are injected, too.
     pub(crate) has_faults: bool,
 }
 
 impl Climate {
-    /// That of most runs: nothing lasts.
+    /// The climate of most runs, without any of these conditions.
     pub(crate) const MILD: Self = Self {
         round_trip: Duration::ZERO,
         jitter_percent: 0,
@@ -83,7 +85,7 @@ impl Climate {
         has_faults: true,
     };
 
-    /// That of a seed, which has so many nodes. `forced` makes it bad or mild whatever the seed says.
+    /// The climate of a seed with this number of nodes. `forced` makes it bad or mild, whatever the seed decides.
     pub(crate) fn of(seed: u64, nodes: u64, forced: Option<bool>) -> Self {
         if !forced.unwrap_or(seed.is_multiple_of(BAD)) {
             return Self::MILD;
@@ -93,7 +95,7 @@ impl Climate {
         let one = random.within(1..nodes + 1);
         let places = [Where::Everywhere, Where::Everywhere, Where::At(one), Where::AtTheLeader];
         let place = random.pick(&places);
-        // What turns bad at the leader is its disk or its link, and bad enough that others are much better.
+        // Only its disk or its link can turn bad at the leader, and badly enough that other nodes are much better.
         let what = random.within(0..if place == Where::AtTheLeader { 2 } else { 4 });
         let own = place != Where::Everywhere;
         if what == 0 || what == 2 {
@@ -122,19 +124,19 @@ impl Climate {
         self.round_trip.is_zero() && self.sync.is_zero() && self.late.is_none()
     }
 
-    /// How long one incarnation of a store lasts: short, so that there are many, or as in production where recording
-    /// one takes seconds.
+    /// How long one incarnation of a store lasts. It is short, so that there are many; or as long as in
+    /// production if recording one takes seconds.
     pub(crate) fn incarnation_max(&self) -> Duration {
         Duration::from_secs(if self.is_mild() { 2 } else { 60 })
     }
 
-    /// Log entries after which a snapshot is taken: few, so that late followers get one, or enough that a node whose link
-    /// or disk is slow for good can follow by the log, as in production.
+    /// A snapshot is taken after this many log entries. There are few, so that late followers get a snapshot;
+    /// or as many as in production, so that a node with a permanently slow link or disk can follow by the log.
     pub(crate) fn snapshot_entries(&self) -> u64 {
         if self.is_mild() || self.has_faults { 100 } else { 5_000 }
     }
 
-    /// The same once this node leads.
+    /// The same climate once this node leads.
     fn under(self, leader: u64) -> Self {
         let known = |place| if place == Where::AtTheLeader { Where::At(leader) } else { place };
         Self { far: known(self.far), slow: known(self.slow), ..self }
@@ -149,7 +151,7 @@ impl Climate {
         if self.slow.holds(node) { self.sync } else { Duration::ZERO }
     }
 
-    /// Whether a node may lead for long: one whose disk or links alone are bad hands over.
+    /// Whether a node may lead for long. A node that alone has a bad disk or bad links hands over.
     pub(crate) fn may_lead(&self, node: u64) -> bool {
         [self.far, self.slow].iter().all(|place| *place != Where::At(node))
     }
@@ -160,7 +162,7 @@ impl Climate {
         FORMING + slowest * FORMING_SYNCS
     }
 
-    /// A bound for what a cluster does after faults, in this climate.
+    /// Extends a bound for what a cluster does after faults to this climate.
     pub(crate) fn stretch(&self, mild: Duration) -> Duration {
         if self.is_mild() {
             return mild;
@@ -169,9 +171,10 @@ impl Climate {
         mild + SILENCE_MAX * SILENCES + (self.round_trip + self.sync + late) * HEALING_STEPS
     }
 
-    /// The longest median of a change: a round trip to as many followers as a quorum needs, with three tenths for jitter
-    /// and loss, and four syncs: the leader's and then a follower's, each behind the rest of one that was under way. At a
-    /// follower a round trip to the leader comes first, and it hears of the commit behind a sync of its own.
+    /// The largest median time of a change: a round trip to the followers that a quorum needs, with three
+    /// tenths added for jitter and loss, and four syncs: the leader's and then a follower's, each after the
+    /// rest of one that was under way. At a follower a round trip to the leader comes first, and it learns of
+    /// the commit after a sync of the follower's disk.
     pub(crate) fn change_max(&self, leader: u64, at: u64, nodes: u64) -> Duration {
         let mut through: Vec<_> = (1..=nodes)
             .filter(|&follower| follower != leader)
@@ -219,7 +222,7 @@ impl fmt::Display for Climate {
     }
 }
 
-/// The climate as it is now, and the chance in it.
+/// The current climate, and its random numbers.
 pub(crate) struct Sky {
     now: Mutex<Climate>,
     random: Random,
@@ -238,17 +241,17 @@ impl Sky {
         *self.now.lock()
     }
 
-    /// What was to turn bad at the leader turns bad at this one.
+    /// Applies the part of the climate that waits for a leader to this node.
     pub(crate) fn turn_at(&self, leader: u64) -> Climate {
         let mut now = self.now.lock();
         *now = now.under(leader);
         *now
     }
 
-    /// How much longer a message takes from one host to another. A lost packet is one that comes late.
+    /// How much longer a message takes from one host to another. A lost packet counts as a late one.
     pub(crate) fn delay(&self, from: u64, to: u64) -> Duration {
         let climate = self.now();
-        // A node that exists twice is at one place.
+        // A node that exists twice is in one place.
         let round_trip = climate.round_trip(from % 100, to % 100);
         if round_trip.is_zero() {
             return Duration::ZERO;
@@ -263,14 +266,14 @@ impl Sky {
         delay
     }
 
-    /// How long a sync takes; `None` in a mild climate, which leaves it to the disk.
+    /// How long a sync takes; `None` in a mild climate, where the disk decides.
     pub(crate) fn sync(&self, node: u64) -> Option<Duration> {
         let climate = self.now();
         let own = || Duration::from_micros(self.random.within(SYNC_US));
         (!climate.is_mild()).then(|| climate.sync(node) + own())
     }
 
-    /// The node whose core is slow, with how long it does nothing and how long it works, in turn.
+    /// The node with the slow core, the length of its pauses, and the time between them.
     pub(crate) fn slow_core(&self) -> Option<(u64, Duration, Duration)> {
         self.now().late.map(|(node, late)| (node, late, AWAKE))
     }

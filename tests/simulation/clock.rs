@@ -7,15 +7,15 @@ use tokio::time::Instant;
 /// The clock of one machine.
 pub(crate) struct MachineClock {
     began: Instant,
-    /// The time at which the run began, in Unix milliseconds.
+    /// The start of the run, in Unix milliseconds.
     begin_ms: u64,
     offset_ms: AtomicI64,
-    /// How much the clock is fast, in millionths.
+    /// How fast the clock runs ahead, in millionths.
     drift: i64,
 }
 
 impl MachineClock {
-    /// A clock that is right when the run begins, at `begin_ms`.
+    /// A clock that is correct when the run begins, at `begin_ms`.
     pub(crate) fn new(begin_ms: u64, drift: i64) -> Self {
         Self { began: Instant::now(), begin_ms, offset_ms: AtomicI64::new(0), drift }
     }

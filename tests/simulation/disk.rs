@@ -1,4 +1,4 @@
-//! A simulated disk under the log. Synced operations stay, others may be lost.
+//! A simulated disk under the log. Synced operations survive a power cut; others may be lost.
 
 mod files;
 
@@ -51,9 +51,9 @@ struct Platter {
     visible: Content,
     unsynced: Vec<Unsynced>,
     fault: Option<DiskFault>,
-    /// The reason for which the engine has stopped, if it has.
+    /// Why the engine has stopped, if it has.
     stopped: Option<String>,
-    /// Number of the present opening.
+    /// The number of the current opening.
     opened: u64,
 }
 
@@ -68,15 +68,14 @@ impl Disk {
         Self { platter: Arc::default(), random }
     }
 
-    /// Opens the log. An engine that was opened before cannot touch the disk any more.
+    /// Opens the log. From now on an engine that was opened earlier cannot access the disk.
     pub(crate) fn open(&self) -> DiskEngine {
         let mut platter = self.platter.lock();
         platter.opened += 1;
         DiskEngine { opened: platter.opened, platter: Arc::clone(&self.platter) }
     }
 
-    /// Cuts the power: of the unsynced operations, none is kept, or all are, or the first ones. Returns
-    /// how many were lost.
+    /// Cuts the power. None of the unsynced operations survive, or all, or the first ones. Returns how many were lost.
     pub(crate) fn crash(&self) -> usize {
         let mut platter = self.platter.lock();
         let unsynced = std::mem::take(&mut platter.unsynced);
@@ -110,7 +109,7 @@ impl Disk {
         self.platter.lock().stopped.is_some()
     }
 
-    /// Whether the disk has failed or is about to.
+    /// Whether the disk has failed or is about to fail.
     pub(crate) fn is_failing(&self) -> bool {
         let platter = self.platter.lock();
         platter.fault.is_some() || platter.stopped.is_some()
@@ -139,7 +138,7 @@ impl Disk {
         Image(self.platter.lock().durable.clone())
     }
 
-    /// Puts a copy back, as a restore does; without one, the disk is empty.
+    /// Puts a copy back, as a restore does. Without a copy, the disk is empty.
     pub(crate) fn restore(&self, image: Option<Image>) {
         let Image(content) = image.unwrap_or(Image(Content::default()));
         let opened = self.platter.lock().opened + 1;
@@ -151,7 +150,7 @@ impl Disk {
 /// A copy of a disk.
 pub(crate) struct Image(Content);
 
-/// The log on a [`Disk`], as one incarnation has it open.
+/// The log on a [`Disk`], as one incarnation has opened it.
 pub(crate) struct DiskEngine {
     platter: Arc<Mutex<Platter>>,
     opened: u64,

@@ -1,4 +1,4 @@
-//! Faults at random, and the healing.
+//! Random faults, and their healing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Longest time that the replacement of a node takes without faults.
 const REPLACEMENT_MAX: Duration = Duration::from_secs(30);
-/// Least age of an image of a running node when it is restored: by then its peers have seen a later
+/// The least age of an image of a running node when it is restored. By then its peers have seen a later
 /// incarnation of the store.
 const IMAGE_AGE_MIN: Duration = Duration::from_secs(6);
 /// How long a trap waits for a vote, and how long the candidate is isolated after it.
@@ -39,7 +39,7 @@ pub(crate) struct Faults {
     random: Random,
     /// Offsets that clocks have had, so that a clock can be set back to one of them.
     clock_offsets_ms: Mutex<Vec<i64>>,
-    /// The replacement of a node that is going on.
+    /// The node replacement that is under way.
     replacing: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -138,8 +138,8 @@ impl Faults {
         self.site.trace.fault("crash of all", format_args!(""));
     }
 
-    /// Crashes a voter as soon as its vote has arrived, isolates the candidate, and restarts the former
-    /// leader at that very moment. A voter that forgot its vote would vote a second time.
+    /// Crashes a voter as soon as its vote has arrived, isolates the candidate, and restarts the former leader
+    /// at the same moment. A voter that forgot its vote would vote a second time.
     fn trap_a_vote(&self) {
         let serving = self.machines.iter().find_map(|machine| machine.serving());
         let leader_id = serving.and_then(|serving| serving.services.cluster.view().leader_id);
@@ -247,7 +247,7 @@ impl Faults {
         let Some(serving) = asked.serving() else { return };
         self.site.trace.fault("handover", format_args!("to {target}"));
         tokio::spawn(async move {
-            // Other faults may make the transfer fail.
+            // The transfer may fail because of other faults.
             drop(
                 timeout(
                     Duration::from_secs(5),
@@ -258,7 +258,7 @@ impl Faults {
         });
     }
 
-    /// Replaces a node, unless a replacement is going on.
+    /// Replaces a node, unless a replacement is under way.
     fn replace_any(&self) {
         let mut replacing = self.replacing.lock();
         if replacing.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -314,8 +314,9 @@ impl Faults {
         }
     }
 
-    /// Restores one node from an image of its disk that was taken some time before the node went down,
-    /// while it ran or not. Its peers must refuse it, however often it is started before it meets them.
+    /// Restores one node from an image of its disk. The image was taken some time before the node went down,
+    /// while it was running or not. The node's peers must refuse it, even if it is started many times before it
+    /// meets them.
     pub(crate) async fn restore_an_old_image(&self) {
         let machine = self.any();
         let was_running = self.random.chance(50);
@@ -361,7 +362,7 @@ impl Faults {
         self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
     }
 
-    /// Starts an isolated node, and puts it down again.
+    /// Starts an isolated node, and stops it again.
     async fn start_alone(&self, machine: &Arc<Machine>) {
         let others = self.machines.iter().map(|other| other.node_id);
         let id = machine.node_id;

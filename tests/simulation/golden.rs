@@ -1,7 +1,7 @@
 //! Golden traces: the messages between the nodes of a small cluster, in files for readers.
 //!
-//! `traces/NAME.txt` is the trace of the scene NAME. `scripts/simulate --traces` plays every scene again
-//! and compares its trace to the byte; with `--rewrite` it writes the files anew.
+//! `traces/NAME.txt` is the trace of the scene NAME. `scripts/simulate --traces` plays every scene again and
+//! compares its trace byte by byte; with `--rewrite` it rewrites the files.
 
 mod narrator;
 mod scenes;
@@ -25,7 +25,7 @@ impl Scene {
     }
 }
 
-/// Plays a scene in this process, and prints what belongs into its file. Returns whether it came to its end.
+/// Plays a scene in this process, and prints the contents of its file. Returns whether the scene was completed.
 pub(crate) fn play_here(scene: &Scene) -> bool {
     let (played, panics) = simulated::run(SEED, async |dir| play(scene, dir).await);
     match &played {
@@ -36,7 +36,7 @@ pub(crate) fn play_here(scene: &Scene) -> bool {
     played.is_ok() && panics.is_empty()
 }
 
-/// Plays every scene and compares its trace with its file. Returns whether all are as they were.
+/// Plays every scene and compares its trace with its file. Returns whether all traces are unchanged.
 pub(crate) fn compare_all() -> bool {
     let mut differing = 0;
     for scene in &SCENES {
@@ -60,7 +60,7 @@ pub(crate) fn compare_all() -> bool {
     differing == 0
 }
 
-/// Plays every scene and writes its file anew. Returns whether all came to their end.
+/// Plays every scene and rewrites its file. Returns whether all scenes were completed.
 pub(crate) fn rewrite_all() -> bool {
     let mut is_complete = true;
     for scene in &SCENES {
@@ -84,7 +84,7 @@ fn path(scene: &Scene) -> PathBuf {
     traces.join(scene.name).with_extension("txt")
 }
 
-/// What belongs into the file of a scene.
+/// The contents of a scene's file.
 fn content(scene: &Scene, trace: &str) -> String {
     let mut content = String::new();
     for line in scene.head.lines() {
@@ -93,8 +93,7 @@ fn content(scene: &Scene, trace: &str) -> String {
     content + "\n" + trace
 }
 
-/// Plays a scene in a process of its own, as every run of the simulation is. Returns what belongs into its
-/// file.
+/// Plays a scene in a separate process, as every run of the simulation. Returns the contents of its file.
 fn played(scene: &Scene) -> Result<String, String> {
     let executable = std::env::current_exe().expect("this program has a path");
     let output = Command::new(executable).args(["--trace", scene.name]).output();
@@ -106,11 +105,11 @@ fn played(scene: &Scene) -> Result<String, String> {
     }
 }
 
-/// The lines that only one of two texts has, by their longest common subsequence: `-` what is kept, `+`
-/// what is there now.
+/// The lines that only one of two texts has, according to their longest common subsequence: `-` for lines of
+/// the file, `+` for lines of the new trace.
 fn difference(kept: &str, now: &str) -> String {
     let (kept, now): (Vec<_>, Vec<_>) = (kept.lines().collect(), now.lines().collect());
-    // How many lines the rests of both have in common.
+    // The number of common lines of the remainders of both texts.
     let mut common = vec![vec![0_usize; now.len() + 1]; kept.len() + 1];
     for one in (0..kept.len()).rev() {
         for other in (0..now.len()).rev() {

@@ -1,5 +1,5 @@
-//! One machine of the cluster: its disk and its clock, which last, and the processes that run on it, which
-//! do not. A process is a whole node below HTTP, assembled as the server assembles it.
+//! One machine of the cluster: its disk and its clock, which are permanent, and its processes, which are not. A
+//! process is a whole node without HTTP, assembled as the server assembles it.
 
 mod backup;
 mod ends;
@@ -38,7 +38,7 @@ pub(crate) use backup::back_up;
 /// How long a supervisor waits before it restarts a node that has stopped.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
 
-/// Bytes for the counters of keys: those of some fifty keys and of as many sections, so that most are forgotten.
+/// Memory for the counters of keys. It holds some fifty keys and as many sections, so that most are forgotten.
 const SEQUENCE_MEMORY: usize = 4 << 10;
 
 /// The parts that all machines share.
@@ -47,14 +47,14 @@ pub(crate) struct Site {
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) net: Arc<Net>,
     pub(crate) snowflake: SnowflakeSettings,
-    /// When the run takes place.
+    /// The period change that the run passes.
     pub(crate) turn: Turn,
     pub(crate) peers: BTreeMap<u64, String>,
     /// The random numbers of the seed that identify stores and processes.
     pub(crate) random: Random,
-    /// What lasts for the whole run.
+    /// The climate, which lasts for the whole run.
     pub(crate) sky: Arc<Sky>,
-    /// How long each access to a disk takes; `None` leaves it to the seed.
+    /// How long each disk access takes; `None` lets the seed decide.
     pub(crate) disk_latency: Option<Duration>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Serving {
     pub(crate) ended: watch::Receiver<bool>,
 }
 
-/// A process, from its start to its end.
+/// A process from its start to its end.
 struct Running {
     process: Arc<Process>,
     alive: Arc<AtomicBool>,
@@ -101,7 +101,7 @@ pub(crate) struct Machine {
     running: Mutex<Option<Running>>,
     /// The node that its next process asks for admission; `None` for a founder.
     join: Mutex<Option<u64>>,
-    /// The reasons for which its processes have stopped by themselves.
+    /// The reasons why its processes have stopped by themselves.
     stops: Mutex<Vec<String>>,
 }
 
@@ -132,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// A second machine on which the same node is started.
+    /// A second machine for the same node.
     pub(crate) fn double(&self, drift: i64, disk: Disk) -> Self {
         let dir = self.dir.with_extension("double");
         let double = Self::new(self.node_id, Arc::clone(&self.site), dir, drift, disk);
@@ -152,13 +152,13 @@ impl Machine {
     ) -> Self {
         let mut next = Self::new(node_id, site, dir, 0, disk);
         next.clock = Arc::clone(&self.clock);
-        // The incarnations of all nodes that ever had an id have different numbers.
+        // The numbers of incarnations must differ between all nodes that ever had the same id.
         let before = self.incarnations.load(Ordering::Relaxed);
         next.incarnations.store(before.next_multiple_of(10_000) + 10_000, Ordering::Relaxed);
         next
     }
 
-    /// Gives the next process another build: one that supports levels up to this one.
+    /// Gives the next process another build, which supports levels up to this one.
     pub(crate) fn install(&self, level: u32) {
         self.level.store(level, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl Machine {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// Gives it the address that the node's other machine had. It must be down.
+    /// Gives it the address of the node's other machine, which must be down.
     pub(crate) fn take_the_place(&self) {
         self.host.store(self.node_id, Ordering::Relaxed);
     }
@@ -178,8 +178,8 @@ impl Machine {
         self.host.load(Ordering::Relaxed)
     }
 
-    /// Gives the next process another list of founders, or with `None` the common one. Returns whether it
-    /// had another list before.
+    /// Gives the next process another list of founders, or the common one for `None`. Returns whether it had
+    /// another list before.
     pub(crate) fn list(&self, peers: Option<BTreeMap<u64, String>>) -> bool {
         std::mem::replace(&mut *self.peers.lock(), peers).is_some()
     }
@@ -194,8 +194,7 @@ impl Machine {
         *self.store.lock()
     }
 
-    /// The store of the coordinator for whose cluster this machine is prepared, while it takes part in no
-    /// cluster.
+    /// The store of the coordinator that this machine is prepared for, while it is not in any cluster.
     pub(crate) fn bound_to(&self) -> Option<u128> {
         let record = self.disk.named(MetaKey::Prepared).filter(|_| !self.disk.has_taken_part());
         record.as_deref().and_then(prepared_by)
@@ -206,22 +205,22 @@ impl Machine {
         self.running.lock().as_ref().and_then(|running| running.serving.clone())
     }
 
-    /// Whether it was ended for good.
+    /// Whether it was shut down for good.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Whether a process runs here, serving or not yet.
+    /// Whether a process is running here, even if it does not serve yet.
     pub(crate) fn is_up(&self) -> bool {
         self.running.lock().is_some()
     }
 
-    /// The reasons for which processes here have stopped by themselves so far.
+    /// The reasons why processes here have stopped by themselves so far.
     pub(crate) fn stops(&self) -> Vec<String> {
         self.stops.lock().clone()
     }
 
-    /// Starts a process, unless one runs.
+    /// Starts a process, unless one is running.
     pub(crate) fn start(self: &Arc<Self>) {
         let mut running = self.running.lock();
         if running.is_some() || self.retired.load(Ordering::Relaxed) {
@@ -333,7 +332,7 @@ impl Machine {
     }
 
     fn stopped_by_itself(self: &Arc<Self>, why: String) {
-        // The directory has a different name in each run, and the trace must not.
+        // The name of the directory differs between runs, but the trace must not.
         let why = why.replace(&self.dir.display().to_string(), "its directory");
         self.site.trace.note(format_args!("node {} stopped: {why}", self.node_id));
         self.stops.lock().push(why);
@@ -355,7 +354,7 @@ impl Machine {
     }
 }
 
-/// Opens the data directory. The tasks of the process before may still hold it for a moment.
+/// Opens the data directory. Tasks of the previous process may still hold it for a moment.
 async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
     for _ in 0..20 {
         match DataDir::open_moved(&options.data, options.fresh_store, options.node_id) {

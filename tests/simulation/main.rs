@@ -1,5 +1,5 @@
-//! Whole clusters in simulated time: the real nodes below HTTP, in one thread, on a simulated network,
-//! simulated disks and simulated clocks. `README.md` beside this file says more.
+//! Whole clusters in simulated time: the real nodes without HTTP, in one thread, on a simulated network,
+//! simulated disks and simulated clocks. See `README.md` in this directory.
 
 #[cfg(not(tokio_unstable))]
 compile_error!(

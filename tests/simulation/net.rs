@@ -1,5 +1,5 @@
-//! A simulated network. Frames are delayed, lost, repeated and overtaken, links are cut in one direction or
-//! both, and nodes come and go.
+//! A simulated network. Frames are delayed, lost, repeated and reordered; links are cut in one direction or
+//! both; and nodes come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -20,20 +20,20 @@ use crate::golden::{Fate, Narrator};
 use crate::random::{Random, fnv};
 use crate::trace::Trace;
 
-/// The present conditions on the network.
+/// The current conditions on the network.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
-    /// Links that carry nothing: from one host to another.
+    /// Links that carry nothing, from one host to another.
     pub(crate) cut: BTreeSet<(u64, u64)>,
-    /// How many of a hundred messages are lost.
+    /// The percentage of messages that are lost.
     pub(crate) loss: u64,
-    /// How many of a hundred requests arrive twice.
+    /// The percentage of requests that arrive twice.
     pub(crate) doubled: u64,
-    /// How many of a thousand messages arrive with a bit changed.
+    /// How many messages in a thousand arrive with a bit changed.
     pub(crate) flipped: u64,
     /// A node whose answers to snapshots are lost.
     pub(crate) mute_snapshots: Option<u64>,
-    /// The longest delay of a message beyond the usual one, in microseconds.
+    /// The longest delay of a message in addition to the usual one, in microseconds.
     pub(crate) delay_us_max: u64,
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct Proof {
 pub(crate) struct Net {
     trace: Arc<Trace>,
     random: Random,
-    /// Whether both ends of a connection prove who they are, as by TLS, or nobody does.
+    /// Whether both ends of each connection prove their identity, as with TLS; otherwise neither does.
     proves: bool,
-    /// How much longer every message takes, and always.
+    /// The climate, which delays every message for the whole run.
     sky: Arc<Sky>,
     /// Writes a trace for readers. With a narrator, all delays are the same.
     narrator: Option<Arc<Narrator>>,
@@ -109,13 +109,13 @@ pub(crate) struct Granted {
     pub(crate) candidate: u64,
 }
 
-/// The host of the second process of a node that exists twice. A message to the node's address reaches
-/// one of both at random.
+/// The host of the second process of a node that exists twice. A message to the node's address reaches one of
+/// the two at random.
 pub(crate) fn double_of(node_id: u64) -> u64 {
     100 + node_id
 }
 
-/// The host of a node of a cluster that was given up, which is started by mistake. No message reaches it.
+/// The host of a node of an abandoned cluster that is started by mistake. No message reaches it.
 pub(crate) fn lost_host(node_id: u64) -> u64 {
     1_000 + node_id
 }
@@ -172,7 +172,7 @@ impl Net {
         granted
     }
 
-    /// Forgets who waits for a vote: a trap that is set while faults are injected springs before they end, or never.
+    /// Removes a trap for a vote. A trap that is set while faults are injected springs before they end, or never.
     pub(crate) fn disarm(&self) {
         *self.trap.lock() = None;
     }
@@ -180,12 +180,12 @@ impl Net {
     fn look_for_votes(&self, voter: u64, candidate: u64, answer: &[u8]) {
         let mut trap = self.trap.lock();
         if trap.is_some() && grants_vote(answer) {
-            // The receiver may have given up meanwhile.
+            // The receiver may have given up.
             let _ = trap.take().map(|trap| trap.send(Granted { voter, candidate }));
         }
     }
 
-    /// The bytes that arrive of a message, one of which the network may have changed.
+    /// The bytes of a message as they arrive. The network may have changed one of them.
     fn damaged(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         let flipped = self.conditions.lock().flipped;
         if flipped > 0 && self.random.within(0..1000) < flipped {
@@ -208,7 +208,7 @@ impl Net {
             return (!conditions.cut.contains(&(from, to))).then_some(STEADY_DELAY);
         }
         let lost = conditions.cut.contains(&(from, to)) || self.random.chance(conditions.loss);
-        // Most messages are quick, and some take the longest time.
+        // Most messages are quick; some take the longest time.
         let held_up_us = self.random.within(0..conditions.delay_us_max + 1);
         let held_up_us = if self.random.chance(80) { held_up_us / 10 } else { held_up_us };
         let delay = Duration::from_micros(self.random.within(50..1_000) + held_up_us);
@@ -251,10 +251,10 @@ impl Net {
     }
 }
 
-/// Pause between two looks at whether a process listens.
+/// Pause between two checks whether a process listens.
 const GONE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// One process's way into the network.
+/// The connection of one process to the network.
 pub(crate) struct NetWire {
     pub(crate) net: Arc<Net>,
     /// The node's id, or another number while the node exists twice.
@@ -271,8 +271,8 @@ impl NetWire {
         }
     }
 
-    /// Carries a frame to the node that listens at an address and its answer back. If nodes prove themselves
-    /// and another one than `wanted` listens there, it is sent nothing.
+    /// Carries a frame to the node that listens at an address, and its answer back. If nodes prove their
+    /// identity and the node there is not `wanted`, nothing is sent to it.
     async fn carry(
         &self,
         to: u64,

@@ -1,4 +1,4 @@
-//! Where the lines of a state would go on.
+//! The next id of each line of a state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use mintleaf_core::tag::BizTag;
 
 use crate::oracle::{Name, Part};
 
-/// The next id of each line in a state, as it would be if its tag were made there now where it is not. Of a period that
-/// is refused for good it lies above all ids.
+/// The next id of each line in a state. If its tag does not exist there, this is the id that the line would
+/// begin with if the tag were made now. For a period that is refused for good, it lies above all ids.
 pub(crate) fn next_ids<'a>(
     state: &State,
     lines: impl Iterator<Item = &'a Name>,
@@ -26,7 +26,7 @@ fn next_id(probe: &mut State, (name, part): &Name) -> u64 {
     }
     let row = probe.tag(name).expect("it was made");
     match *part {
-        // No tag of this name was ever made, so it has no line: each begins where a plain tag would.
+        // No tag of this name ever existed, so it has no line. Each line begins where a plain tag would.
         _ if row.shape.is_none() => row.max_id,
         Part::Whole => row.max_id,
         Part::Period { number, start_ms, end_ms, age: _ } => {
@@ -38,7 +38,7 @@ fn next_id(probe: &mut State, (name, part): &Name) -> u64 {
     }
 }
 
-/// The first id that a grab of a period gives which is made within it.
+/// The first id that a grab for a period gives if it is made within that period.
 fn grabbed(
     probe: &mut State,
     name: &str,
@@ -63,7 +63,7 @@ fn grabbed(
     }
 }
 
-/// Makes a tag. A tombstone is made again with its own shape only.
+/// Makes a tag. A tombstone's tag can be made again only with its former shape.
 fn create(probe: &mut State, name: &str) {
     let (tag, description) = (tag(name), String::new());
     let (step, start, protection) = (1, 1, Protection::default());

@@ -1,7 +1,8 @@
 //! The judge of a run: it compares what every replica applied with what every client was given.
 //!
-//! All other tests record histories for `mintleaf-check`. This judge stays apart from it: it judges while a run goes
-//! on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client sees.
+//! All other tests record histories for `mintleaf-check`. This judge is separate from it. It judges while a run
+//! goes on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client
+//! sees.
 
 mod handed_out;
 pub(crate) mod histories;
@@ -36,7 +37,7 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
-    /// The nonce from which this incarnation counts. The nonces of two incarnations are far apart.
+    /// The first nonce of this incarnation. The nonces of two incarnations are far apart.
     pub(crate) fn nonce(self) -> u128 {
         (u128::from(self.node_id) << 96) | (u128::from(self.number) << 64)
     }
@@ -52,7 +53,7 @@ struct Known {
     /// For each position of the log, a hash of all commands up to it.
     history: Vec<u64>,
     lines: BTreeMap<Name, Line>,
-    /// The periods of tags of which anything was reserved.
+    /// The periods of tags that have any reserved ids.
     periods: BTreeMap<(String, PeriodNumber), Part>,
     /// By worker id, then by the nonce of the grant.
     windows: BTreeMap<u16, BTreeMap<u128, Window>>,
@@ -62,7 +63,7 @@ struct Known {
     /// How often a window was bound by a floor.
     floor_events: u64,
     snowflake_highest: BTreeMap<Incarnation, u64>,
-    /// For each incarnation the tags that its replica has as frozen, with the command since which.
+    /// For each incarnation, the tags that are frozen in its replica, and the command that froze each.
     frozen: BTreeMap<(Incarnation, String), usize>,
     /// By strict tag, the period and the end of the highest ids that any client was given.
     strict: BTreeMap<String, (Period, u64)>,
@@ -81,12 +82,12 @@ pub(crate) struct Oracle {
     trace: Arc<Trace>,
     format: Format,
     known: Mutex<Known>,
-    /// Of this cluster, and of all that have a common copy with it.
+    /// Shared by this cluster and all clusters that have a common copy with it.
     handed_out: Arc<HandedOut>,
     snowflakes: Arc<Snowflakes>,
-    /// Whether it is of a cluster that was made of a copy.
+    /// Whether its cluster was made from a copy.
     is_restored: bool,
-    /// Where snowflakes began in each cluster of its line that another one went on beside.
+    /// The first times of snowflakes in each cluster of its line of descent that an old cluster continued beside.
     beside_from_ms: Vec<u64>,
 }
 
@@ -97,8 +98,9 @@ impl Oracle {
         Self { trace, format, known, handed_out, snowflakes, is_restored, beside_from_ms }
     }
 
-    /// The judge of a cluster that is restored from a copy of this one, or of its copies, and whose windows begin
-    /// at `floor_ms`. Ids must not repeat across both; snowflakes may where the old cluster goes on `beside`.
+    /// The judge of a cluster that is restored from a copy of this one, or of its copies, and whose windows
+    /// begin at `floor_ms`. Ids must not repeat across both clusters. Snowflakes may, if the old cluster
+    /// continues `beside` the new one.
     pub(crate) fn of_the_restored(&self, floor_ms: u64, beside: bool) -> Self {
         let (trace, handed_out) = (Arc::clone(&self.trace), Arc::clone(&self.handed_out));
         let shared = || Arc::clone(&self.snowflakes);
@@ -106,7 +108,7 @@ impl Oracle {
         let mut beside_from_ms = self.beside_from_ms.clone();
         beside_from_ms.extend(beside.then_some(floor_ms));
         let before = self.known.lock();
-        // A copy may know of no period that the old cluster had gone on to.
+        // The copy may not know a period that the old cluster had moved on to.
         let without_periods = |(tag, (period, end)): (&String, &(Period, u64))| {
             period.is_none().then(|| (tag.clone(), (None, *end)))
         };
@@ -132,7 +134,7 @@ impl Oracle {
         self.known.lock().clock_ms
     }
 
-    /// Notes up to which level the process supports the log that a node starts.
+    /// Notes the highest level of the log that the process supports which a node starts.
     pub(crate) fn supports(&self, node_id: u64, level: u32) {
         self.known.lock().levels.insert(node_id, level);
     }
@@ -154,7 +156,7 @@ impl Oracle {
     }
 
     /// Judges the command that a replica applied as its `position`th. Every replica must apply the same
-    /// command, and give the same reply, at every position.
+    /// command, and return the same reply, at every position.
     fn applied(&self, position: usize, hash: u64, now_ms: u64, command: &[u8], reply: &[u8]) {
         let mut known = self.known.lock();
         known.clock_ms = known.clock_ms.max(now_ms);
@@ -260,7 +262,7 @@ impl Oracle {
         }
     }
 
-    /// Notes what an incarnation's replica applied as its `position`th command, if that froze a tag or let it go.
+    /// Notes the `position`th command that an incarnation's replica applied, if it froze or thawed a tag.
     fn note_frozen(&self, incarnation: Incarnation, position: usize, command: &[u8], reply: &[u8]) {
         let Ok(Command::Administer { change, .. }) = decode_command(command) else { return };
         let Some(tag) = change.tag() else { return };
@@ -277,7 +279,7 @@ impl Oracle {
         }
     }
 
-    /// Since which command an incarnation's replica has a tag as frozen.
+    /// The command that froze a tag in an incarnation's replica, if the tag is frozen there.
     pub(crate) fn frozen_since(&self, incarnation: Incarnation, tag: &str) -> Option<usize> {
         self.known.lock().frozen.get(&(incarnation, tag.to_owned())).copied()
     }

@@ -1,4 +1,4 @@
-//! What one cluster of a run goes through: clients, faults, and then the healing and the judgement.
+//! The course of one cluster of a run: clients, faults, and then the healing and the judgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(crate) struct Ordeal {
     pub(crate) machines: Vec<Arc<Machine>>,
     random: Random,
     plan: Plan,
-    /// Which cluster it is: the end of the name of each stream of random numbers.
+    /// Identifies the cluster: the end of the name of each stream of random numbers.
     name: String,
-    /// Whether only faults keep a node from snowflake ids. Few worker ids may all be taken.
+    /// Whether only faults keep a node from having snowflake ids. If worker ids are few, all may be taken.
     pub(crate) snowflakes_expected: bool,
 }
 
@@ -44,7 +44,7 @@ impl Ordeal {
         Self { site, machines, random, plan, name: name.to_owned(), snowflakes_expected }
     }
 
-    /// Lets the core of one node be slow from now on, if that is the climate.
+    /// Makes the core of one node slow from now on, if the climate says so.
     pub(crate) fn slow_core(&self) -> Option<JoinHandle<()>> {
         let (node, asleep, awake) = self.site.sky.slow_core()?;
         let machine = Arc::clone(self.machines.iter().find(|one| one.node_id == node)?);
@@ -61,13 +61,13 @@ impl Ordeal {
         Random::new(self.plan.seed, &format!("{name}{}", self.name))
     }
 
-    /// Clients of this cluster; `name` is that of their random numbers.
+    /// Clients of this cluster; `name` is that of their stream of random numbers.
     pub(crate) fn clients(&self, name: &str) -> Arc<Clients> {
         let (oracle, trace) = (Arc::clone(&self.site.oracle), Arc::clone(&self.site.trace));
         Clients::new(self.machines.clone(), oracle, trace, self.random(name))
     }
 
-    /// Goes through everything that the first cluster of a run meets.
+    /// Carries out the whole course of the first cluster of a run.
     pub(crate) async fn carry_out(&self) {
         let climate = self.site.sky.now();
         if !climate.has_faults {
@@ -97,10 +97,10 @@ impl Ordeal {
         }
     }
 
-    /// Injects faults at random, heals them, and judges the end; then also what a node does on bad data.
+    /// Injects random faults, heals them, and judges the end. Then checks how nodes react to bad data.
     async fn suffer(&self, clients: &Arc<Clients>) {
         let faults = self.go_on(clients, clients.start(), self.plan.seconds).await;
-        // What follows is judged by times of a mild climate.
+        // The checks below use times of a mild climate.
         if !self.site.sky.now().is_mild() {
             return;
         }
@@ -111,7 +111,7 @@ impl Ordeal {
         self.judge_the_end(clients).await;
     }
 
-    /// Injects faults at random for so many seconds, heals them, and judges the end.
+    /// Injects random faults for this many seconds, heals them, and judges the end.
     pub(crate) async fn go_on(
         &self,
         clients: &Arc<Clients>,
@@ -129,8 +129,8 @@ impl Ordeal {
         faults
     }
 
-    /// Waits until every node that was not ended for good gives ids of both kinds and changes a tag, within a limit that
-    /// stretches with the climate.
+    /// Waits until every node that was not shut down for good gives ids of both kinds and changes a tag. The
+    /// climate extends the limit.
     pub(crate) async fn serves_within(&self, limit: Duration, clients: &Clients) {
         let (limit, began) = (self.site.sky.now().stretch(limit), Instant::now());
         let turn = self.site.trace.now_ms();
@@ -154,13 +154,13 @@ impl Ordeal {
         let Some(serving) = machine.serving() else { return false };
         let reasons = serving.services.cluster.readiness().reasons;
         if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
-            // It has given ids of a future from which its clock has come back, and asks for a restart.
+            // The node has given ids from the future, its clock has been set back, and it asks for a restart.
             self.site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
             machine.crash();
             machine.start();
             return false;
         }
-        // In a bad climate the first id of a line may take longer than a client waits; the next attempt finds it.
+        // In a bad climate the first id of a line may take longer than a client waits. The next attempt finds it.
         let (tag, key) = match self.site.sky.now().is_mild() {
             true => (format!("healed-{}", self.random.next()), None),
             false => {
@@ -168,7 +168,7 @@ impl Ordeal {
                 (name.clone(), Some(name))
             }
         };
-        // They may have been left frozen, or deleted.
+        // The tags may have been left frozen or deleted.
         let shaped = clients.take_shaped(&serving, key).await;
         let plain = clients.take(&serving, &tag, 1).await;
         let flakes = match plain.is_ok() && shaped.is_ok() {
@@ -183,7 +183,7 @@ impl Ordeal {
         served.iter().all(Result::is_ok)
     }
 
-    /// Few worker ids may all be taken.
+    /// If worker ids are few, all may be taken.
     fn excuse(&self, why: Error) -> Result<(), Error> {
         if self.snowflakes_expected { Err(why) } else { Ok(()) }
     }
@@ -198,7 +198,7 @@ impl Ordeal {
             let max_ids = self.site.oracle.max_ids();
             if let Err(error) = clients.check_promises(&serving).await {
                 trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
-                // What it has not learned yet says nothing of what was acknowledged.
+                // The node's state may lag behind, so it shows nothing about what was acknowledged.
                 continue;
             }
             let behind = serving.replica.read(|state| {

@@ -20,17 +20,17 @@ usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 
        simulate --traces [--rewrite]    plays every scene and compares its trace with tests/simulation/traces
        simulate --trace NAME            one scene, with its trace";
 
-/// The seeds of a campaign, unless the command line names others.
+/// The seeds of a campaign, unless the command line selects others.
 const SEEDS: RangeInclusive<u64> = 1..=20;
-/// Simulated seconds of faults of a run.
+/// How many simulated seconds of faults a run has.
 pub(crate) const SECONDS: u64 = 30;
 
-/// What is to be done with the golden traces.
+/// The action on the golden traces.
 #[derive(Clone, Copy)]
 enum Golden {
     Compare,
     Rewrite,
-    /// Plays one scene here, and prints what belongs into its file.
+    /// Play one scene here, and print the contents of its file.
     Play(&'static Scene),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Order {
     pub(crate) nodes: u64,
     pub(crate) jobs: usize,
     traced: bool,
-    /// Whether the first broken promise ends a campaign.
+    /// Whether a campaign ends at the first broken promise.
     pub(crate) until_broken: bool,
     golden: Option<Golden>,
 }
@@ -114,8 +114,8 @@ impl Order {
         Ok(())
     }
 
-    /// Carries the order out. Fails when a promise was broken, a run came out differently, or a golden trace
-    /// differs.
+    /// Carries out the order. Fails when a promise was broken, a repeated run had another outcome, or a golden
+    /// trace differs.
     pub(crate) fn carry_out(self) -> ExitCode {
         match (self.golden, self.one) {
             (Some(Golden::Play(scene)), _) => exit_code(golden::play_here(scene)),
@@ -123,7 +123,7 @@ impl Order {
             (Some(Golden::Rewrite), _) => exit_code(golden::rewrite_all()),
             (None, Some(seed)) => self.run_here(seed),
             (None, None) => {
-                // A hunt for one broken promise, and a story, do without the golden traces and the small histories.
+                // A search for one broken promise, and a story, skip the golden traces and the small histories.
                 let compares = !self.until_broken && self.story.is_none();
                 let is_golden = !compares || golden::compare_all();
                 let is_judge = !compares || histories::judge_all();

@@ -1,4 +1,4 @@
-//! Random numbers from a seed. Every part of the simulation has a stream of its own, so that a change of
+//! Random numbers from a seed. Every part of the simulation draws from a separate stream, so that a change of
 //! one part does not shift the others.
 
 use std::ops::Range;
@@ -33,7 +33,7 @@ impl Random {
         self.within(0..100) < percent
     }
 
-    /// One of several.
+    /// One of several values.
     pub(crate) fn pick<T: Copy>(&self, from: &[T]) -> T {
         from[self.within(0..from.len() as u64) as usize]
     }

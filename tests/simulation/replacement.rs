@@ -1,4 +1,4 @@
-//! A node is replaced: removed from its cluster, wiped, and taken in again.
+//! The replacement of a node: it is removed from its cluster, wiped, and added again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::net::address;
 const ASKING_INTERVAL: Duration = Duration::from_millis(200);
 const ASKING_MAX: Duration = Duration::from_secs(10);
 
-/// Crashes a machine twice, because a start that was under way may bring it up after the first time.
+/// Crashes a machine twice, because a start that was under way may bring it up after the first crash.
 pub(crate) async fn put_down(machine: &Arc<Machine>) {
     machine.crash();
     sleep(Duration::from_millis(100)).await;
     machine.crash();
 }
 
-/// The next node that serves, other than `id`, with its id: at each call another one.
+/// The next node that serves, other than `id`, with its id. Each call returns another one.
 fn ask_in_turn(machines: &[Arc<Machine>], id: u64) -> impl FnMut() -> Option<(u64, Serving)> {
     let mut others = machines.iter().filter(move |machine| machine.node_id != id).cycle();
     move || {
@@ -29,8 +29,7 @@ fn ask_in_turn(machines: &[Arc<Machine>], id: u64) -> impl FnMut() -> Option<(u6
     }
 }
 
-/// Removes a node, wipes it and adds it again as a voter. It asks one of the others after another until
-/// one has done it.
+/// Removes a node, wipes it and adds it again as a voter. Asks the other nodes one after another until one has done it.
 pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     let id = target.node_id;
     let mut ask = ask_in_turn(&machines, id);
@@ -48,8 +47,8 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     admit(&target, ask).await;
 }
 
-/// Starts a node that asks for admission, and has it added as a voter. It asks one of the others after another until
-/// one has done it.
+/// Starts a node that asks for admission, and has it added as a voter. Asks the other nodes one after another
+/// until one has done it.
 pub(crate) async fn take_in(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     admit(&target, ask_in_turn(&machines, target.node_id)).await;
 }

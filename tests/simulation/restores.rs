@@ -1,6 +1,7 @@
-//! Restores of whole clusters. One copy is left of a cluster: a backup of some time, or the directory of a stopped
-//! node. The product makes a new cluster of it, with one node; others join. The old cluster is gone, or, as far as
-//! tags go, may still work beside; or some of its nodes are started again by mistake.
+//! Restores of whole clusters. One copy of a cluster is left: a backup from some time, or the directory of a
+//! stopped node. The product makes a new cluster from it, with one node; other nodes join. The old cluster is
+//! gone, or continues beside the new one, which is allowed for tags; or some of its nodes are started again by
+//! mistake.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,17 +28,18 @@ use crate::random::Random;
 use crate::replacement::{put_down, take_in};
 use crate::scenario::Plan;
 
-/// How many ids more than any line gave so far an old cluster cannot give that goes on beside.
+/// The margin above all ids that any line has given. An old cluster that continues beside the new one gives fewer.
 const BESIDE_IDS: u64 = 1 << 40;
 /// Longest time that a node takes to join without faults.
 const JOIN_MAX: Duration = Duration::from_secs(30);
-/// How long nodes of the old cluster run that are started by mistake, before they are asked for ids.
+/// How long nodes of the old cluster that are started by mistake run before they are asked for ids.
 const MISTAKE: Duration = Duration::from_secs(4);
-/// How many tags that a copy lacks are used right after its restore.
+/// How many tags that are missing in a copy are used right after its restore.
 const LACKING_MAX: usize = 40;
 /// How long they are asked.
 const ASKED: Duration = Duration::from_secs(3);
-/// How soon the snowflake floor of a new cluster lies in the past if it gives snowflakes while it is watched.
+/// The snowflake floor of a new cluster must lie in the past this soon if the cluster is to give snowflakes
+/// during the run.
 const FLOOR_AHEAD_MS_MAX: u64 = 1_000;
 
 /// The restores of a run.
@@ -51,13 +53,13 @@ struct Shelf {
     copies: Mutex<Vec<PathBuf>>,
 }
 
-/// A cluster that is made of a copy.
+/// A cluster that is being made from a copy.
 struct Making<'a> {
     shelf: &'a Shelf,
     old: &'a Ordeal,
-    /// Which restore of the run it is, from 1 on.
+    /// The number of the restore in the run, from 1.
     number: u64,
-    /// Whether the old cluster goes on.
+    /// Whether the old cluster continues.
     beside: bool,
 }
 
@@ -68,7 +70,7 @@ impl Restores {
         Self(Arc::new(Shelf { plan, random, dir, copies: Mutex::default() }))
     }
 
-    /// Takes a copy of some node now and then.
+    /// Takes a copy of some node from time to time.
     pub(crate) fn keep_copying(&self, machines: Vec<Arc<Machine>>) -> JoinHandle<()> {
         let shelf = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -79,7 +81,7 @@ impl Restores {
         })
     }
 
-    /// Restores the cluster once or twice. Returns the last one.
+    /// Restores the cluster once or twice. Returns the last cluster.
     pub(crate) async fn carry_out(&self, first: Ordeal) -> Ordeal {
         let shelf = &*self.0;
         let mut last = first;
@@ -101,7 +103,7 @@ impl Shelf {
         &machines[self.random.within(0..machines.len() as u64) as usize]
     }
 
-    /// Takes a copy: a backup where the node serves, and else its directory. Returns whether there was one to take.
+    /// Takes a copy: a backup if the node serves, otherwise its directory. Returns whether there was anything to copy.
     fn copy(&self, machine: &Machine) -> bool {
         let mut copies = self.copies.lock();
         let to = self.dir.join(format!("copy-{}", copies.len()));
@@ -117,7 +119,7 @@ impl Shelf {
         taken
     }
 
-    /// Restores a cluster from some copy, and has the new one go through faults.
+    /// Restores a cluster from a copy, and puts the new cluster through faults.
     async fn restore(&self, old: &Ordeal, number: u64) -> Option<Ordeal> {
         let clients = old.clients("clients before a restore");
         let running = clients.start();
@@ -143,7 +145,7 @@ impl Shelf {
         making.carry_out().await
     }
 
-    /// Ends every node for good: all at once by a loss of power, or one after the other.
+    /// Shuts down every node for good: all at once by a loss of power, or one after the other.
     async fn end_all(&self, machines: &[Arc<Machine>]) {
         if self.random.chance(50) {
             for machine in machines {
@@ -158,7 +160,7 @@ impl Shelf {
         }
     }
 
-    /// Some copy, or one of a node as it is now. `None` when no node has anything to copy.
+    /// An existing copy, or a new one of some node. `None` when no node has anything to copy.
     fn source(&self, machines: &[Arc<Machine>]) -> Option<PathBuf> {
         let count = self.copies.lock().len() as u64;
         if count > 0 && self.random.chance(60) {
@@ -213,8 +215,8 @@ impl Making<'_> {
         Some(new)
     }
 
-    /// How far the state has to rise: by what any cluster has reserved since the copy, and no id more, unless the
-    /// old one goes on.
+    /// How far the state must rise: by as much as any cluster has reserved since the copy, and no id more,
+    /// unless the old cluster continues.
     fn raise(&self, state: &State) -> Raise {
         let Self { shelf, old, beside, .. } = *self;
         let oracle = &old.site.oracle;
@@ -228,7 +230,7 @@ impl Making<'_> {
         let margin = if beside { BESIDE_IDS } else { 0 };
         let mut tags = BTreeMap::new();
         if shelf.random.chance(50) {
-            // Some that the copy knows are named each by itself.
+            // Some tags that the copy knows are listed separately.
             since.retain(|tag, moved| {
                 let named = *moved > 0 && state.knows(tag) && shelf.random.chance(50);
                 if named {
@@ -242,7 +244,7 @@ impl Making<'_> {
         let shown = oracle.highest_snowflake().filter(|_| shelf.random.chance(50));
         let parts = shown.and_then(|id| state.format()?.decode(id));
         let floor_ms = match parts {
-            // Periods that began later than that would begin at 1 again.
+            // With an earlier floor, periods that began later than it would begin at 1 again.
             Some(parts) => (parts.time_ms + 1).max(stopped_ms),
             None => stopped_ms + state.snowflake_window_ms_max(),
         };
@@ -251,8 +253,8 @@ impl Making<'_> {
         Raise { all, tags, floor_ms, root: Some(RootKey([9; 32])) }
     }
 
-    /// Makes the directory and starts its node. Returns the new cluster's machines, the first of which serves, and
-    /// the first ids of the copy's lines.
+    /// Makes the directory and starts its node. Returns the new cluster's machines, of which the first serves,
+    /// and the first ids of the copy's lines.
     async fn make(&self, copy: Copy, raise: &Raise) -> Option<Made> {
         let Self { shelf, old, number, beside } = *self;
         let trace = &old.site.trace;
@@ -302,8 +304,8 @@ impl Making<'_> {
         Some((site, machines, rows))
     }
 
-    /// The ids of the new cluster's nodes. Beside an old cluster they are others, except that the first may have
-    /// the id and the address of an old node that is put down for that.
+    /// The ids of the new cluster's nodes. Beside an old cluster they differ from the old ids. But the first
+    /// node may have the id and the address of an old node, which is shut down for that.
     async fn node_ids(&self) -> Vec<u64> {
         let Self { shelf, old, number, beside } = *self;
         let old_ids: Vec<u64> = old.machines.iter().map(|machine| machine.node_id).collect();
@@ -322,7 +324,8 @@ impl Making<'_> {
         ids
     }
 
-    /// Every tag of the copy is there and has risen, and every line goes on above all that was reserved of it.
+    /// Checks that every tag of the copy exists and has risen, and that every line continues above all that was
+    /// reserved of it.
     fn check_rows(&self, new: &Ordeal, rows: &BTreeMap<String, u64>, raise: &Raise) {
         let Some(serving) = new.machines[0].serving() else { return };
         let trace = &self.old.site.trace;
@@ -330,7 +333,7 @@ impl Making<'_> {
             let by = raise.tags.get(&BizTag::parse(tag).expect("a name")).unwrap_or(&raise.all);
             let least = max_id.saturating_add(*by).min(ID_END);
             let row = serving.replica.read(|state| state.tag(tag));
-            // That of several lines shows the mark of one, which may not be there yet.
+            // The row of a tag with several lines shows the mark of one, which may not exist yet.
             let has_one_line =
                 |row: &TagRow| row.shape.as_ref().is_none_or(|shape| shape.takes_max_id());
             if row.as_ref().is_none_or(|row| has_one_line(row) && row.max_id < least) {
@@ -351,7 +354,7 @@ impl Making<'_> {
         }
     }
 
-    /// Takes ids of tags that the copy does not have: they were deleted, or made since.
+    /// Takes ids of tags that the copy lacks because they were deleted before it or made after it.
     async fn use_what_the_copy_lacks(
         &self,
         new: &Ordeal,
@@ -367,8 +370,8 @@ impl Making<'_> {
         }
     }
 
-    /// Starts some nodes of the old cluster again. They call the new one's nodes, which have their ids and
-    /// addresses. They must not give ids, and nobody may be hindered by them.
+    /// Starts some nodes of the old cluster again. They call the new cluster's nodes, which have their ids and
+    /// addresses. They must not give ids, and must not disturb other nodes.
     async fn start_the_old_by_mistake(&self, new: &Ordeal, clients: &Clients) {
         let old = &self.old.machines;
         let count = self.shelf.random.within(1..old.len() as u64 + 1) as usize;

@@ -1,5 +1,6 @@
-//! Nodes that are upgraded one after the other, under load: each drains, stops, and starts with a build that supports
-//! the next level; some go back to the build before. The level rises once every node supports it, and not before.
+//! Nodes that are upgraded one after the other, under load. Each drains, stops, and starts with a build that
+//! supports the next level; some go back to the previous build. The level rises once every node supports it,
+//! and not before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +14,23 @@ use crate::machine::{Machine, Serving};
 use crate::ordeal::{HEALING_MAX, Ordeal};
 use crate::random::Random;
 
-/// The level that the later build supports, and the earlier one does not.
+/// The level that the later build supports and the earlier one does not.
 const NEXT_LEVEL: u32 = LEVEL_MAX + 1;
-/// How long a node drains, and how long after that another node may still be about to lead.
+/// How long a node drains, and how much longer another node may be about to lead.
 const DRAIN: Duration = Duration::from_secs(5);
 const HANDED_OVER_MAX: Duration = Duration::from_millis(4_500);
-/// Longest time until a node that was stopped serves again.
+/// The longest time until a node that was stopped serves again.
 const BACK_MAX: Duration = Duration::from_secs(15);
-/// Longest time that one request to raise the level takes, and that all of them together take of nodes that all
-/// support it.
+/// The longest time of one request to raise the level, and of all of them together once all nodes support it.
 const RAISE_MAX: Duration = Duration::from_secs(5);
 const RAISED_MAX: Duration = Duration::from_secs(15);
-/// How long a build that is too old is given to refuse its data.
+/// The time within which a build that is too old must refuse its data.
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
-/// Longest time of a grab at a node while another one drains: a slow disk may hold it up.
+/// The longest time of a grab at a node while another one drains. A slow disk may delay it.
 const GRAB_MAX: Duration = Duration::from_secs(4);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Upgrades every node of a cluster that serves, and raises its level.
+/// Upgrades every node of a running cluster, and raises its level.
 pub(crate) async fn roll(cluster: &Ordeal, random: &Random) {
     let clients = cluster.clients("clients while nodes roll");
     let running = clients.start();
@@ -68,7 +68,7 @@ impl Roll<'_> {
         self.start_the_old_build().await;
     }
 
-    /// Stops a node, most often by draining it, and starts it with a build that supports `level`.
+    /// Stops a node, usually by draining it, and starts it with a build that supports `level`.
     async fn replace_build(&self, machine: &Arc<Machine>, level: u32) {
         let (id, trace) = (machine.node_id, &self.cluster.site.trace);
         let before = machine.serving().map(|serving| serving.incarnation);
@@ -96,7 +96,7 @@ impl Roll<'_> {
         }
     }
 
-    /// Drains a node. Meanwhile it hands leadership over, and all other nodes go on.
+    /// Drains a node. It must hand leadership over, and all other nodes must continue to serve.
     async fn drain(&self, machine: &Arc<Machine>) {
         let Some(serving) = machine.serving() else { return machine.start() };
         let id = machine.node_id;
@@ -115,8 +115,8 @@ impl Roll<'_> {
         }
     }
 
-    /// Takes an id of a new tag at every node but one. A caller asks again, because the service has it wait for two
-    /// seconds only.
+    /// Takes an id of a new tag at every node but one. The caller repeats the request, because the service lets
+    /// it wait for only two seconds.
     async fn grab_elsewhere(&self, id: u64) {
         for machine in self.cluster.machines.iter().filter(|machine| machine.node_id != id) {
             let Some(serving) = machine.serving() else { continue };
@@ -157,7 +157,7 @@ impl Roll<'_> {
 
     /// Asks for the next level while some node does not support it. The judge knows of each command that raises it.
     async fn raise_in_vain(&self) {
-        // A cluster that began below the level of its build may come up to that.
+        // A cluster that began below the level of its build may still rise to that level.
         let _ = self.ask_to_raise().await;
         let levels = self.cluster.machines.iter().filter_map(|machine| machine.serving());
         if levels.map(|one| one.replica.read(State::level)).any(|level| level == NEXT_LEVEL) {
@@ -184,7 +184,7 @@ impl Roll<'_> {
         }
     }
 
-    /// Starts one node with the build before, by mistake. It must not run on a log that it may not understand.
+    /// Starts one node with the previous build, by mistake. The build must not run on a log that it may not understand.
     async fn start_the_old_build(&self) {
         let machines = &self.cluster.machines;
         let machine = &machines[self.random.within(0..machines.len() as u64) as usize];

@@ -20,7 +20,7 @@ use crate::story::Story;
 use crate::trace::Trace;
 use crate::turn::Turn;
 
-/// How far the clock of a node may be off that is given windows.
+/// How far the clock of a node may be off for the node to be given windows.
 pub(crate) const SKEW_MS_MAX: u64 = 2_000;
 
 /// The parameters of a run.
@@ -57,7 +57,8 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let forced = plan.bad_climate.or(plan.story.map(|_| false));
     let climate = Climate::of(plan.seed, nodes, forced);
     trace.note(format_args!("climate: {climate}"));
-    // Few worker ids pass from node to node; no window outlasts a slow disk then.
+    // If worker ids are few, they pass from node to node. Windows would end while a slow disk keeps a node from
+    // renewing them.
     let few = random.chance(40) && climate.is_mild();
     let few_layout = if nodes == 3 { "41+2+12" } else { "41+3+12" };
     let layout = if few { few_layout.parse().expect("a layout") } else { Layout::LEAF };

@@ -1,5 +1,5 @@
-//! What follows after the first cluster of a run has been judged, in many runs: restores of the whole cluster, and
-//! nodes that roll. All of it draws from streams of its own, so what a seed means before is left as it is.
+//! What many runs continue with after their first cluster has been judged: restores of the whole cluster, and
+//! rolling upgrades. Both draw from separate streams, so the earlier part of a seed's run stays the same.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::restores::Restores;
 use crate::rolling::roll;
 use crate::scenario::Plan;
 
-/// What follows in a run.
+/// The sequel of a run.
 pub(crate) struct Sequel {
     plan: Plan,
     restores: Option<Restores>,
@@ -22,7 +22,7 @@ pub(crate) struct Sequel {
 }
 
 impl Sequel {
-    /// Decides what follows after `first`. Copies are taken from now on, into directories within `dir`.
+    /// Decides what follows after `first`. From now on copies are taken, into directories within `dir`.
     pub(crate) fn new(plan: Plan, climate: Climate, first: &Ordeal, dir: &Path) -> Self {
         let random = Random::new(plan.seed, "sequel");
         let is_told = plan.story.is_some() || !climate.is_mild();
@@ -32,7 +32,7 @@ impl Sequel {
         Self { plan, restores, copying, rolls }
     }
 
-    /// Carries it out. Returns the cluster that runs in the end; a promise that was broken ends the run at once.
+    /// Carries it out. Returns the cluster that runs at the end. A broken promise ends the run at once.
     pub(crate) async fn carry_out(self, first: Ordeal) -> Ordeal {
         self.copying.iter().for_each(JoinHandle::abort);
         let mut last = first;

@@ -1,4 +1,4 @@
-//! Simulated time: one thread, a paused clock, and random choices of tokio that come from the seed.
+//! Simulated time: one thread, a paused clock, and tokio's random choices made by the seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, RngSeed};
 
-/// Real time after which simulated time that stands still has failed.
+/// How long simulated time may stand still, in real time.
 const SPIN_MAX: Duration = Duration::from_secs(20);
 
-/// Carries `work` out in simulated time, with a scratch directory that is removed afterwards. Returns its
-/// outcome, and the panics meanwhile: nothing in a node may panic, whatever happens.
+/// Carries out `work` in simulated time, with a scratch directory that is removed afterwards. Returns its
+/// outcome, and all panics: nothing in a node may ever panic.
 pub(crate) fn run<T>(seed: u64, work: impl AsyncFnOnce(&Path) -> T) -> (T, Vec<String>) {
     let dir = tempfile::Builder::new().prefix("mintleaf-simulation-").tempdir_in(scratch());
     let dir = dir.expect("a scratch directory can be made");
@@ -39,13 +39,13 @@ pub(crate) fn run<T>(seed: u64, work: impl AsyncFnOnce(&Path) -> T) -> (T, Vec<S
     (outcome, panics)
 }
 
-/// A place where nothing has to reach a real disk, if there is one.
+/// A directory in memory, if there is one, so that nothing is written to a real disk.
 fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// Keeps every panic from now on.
+/// Records every panic from now on.
 fn count_panics() -> Arc<Mutex<Vec<String>>> {
     let panics = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&panics);

@@ -1,8 +1,8 @@
 //! Stories: courses of events that once broke a promise, forced step by step.
 //!
-//! A seed alone does not preserve such a course, because the next change of a timer makes another run of
-//! it. A story forces the steps that matter and leaves the rest, above all the delays of network and disks,
-//! to the seed.
+//! A seed alone does not preserve such a course, because the next change of a timer turns it into another run.
+//! A story forces the steps that matter and leaves the rest, above all the delays of network and disks, to the
+//! seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +15,31 @@ use crate::machine::{Machine, Serving, Site};
 use crate::net::address;
 use crate::replacement::put_down;
 
-/// Longest wait of a story for one step.
+/// The longest wait for one step of a story.
 const STEP_MAX: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a node is cut away: many times the length of an election.
+/// How long a node is cut off: many times the length of an election.
 const CUT: Duration = Duration::from_secs(3);
 /// How long the other nodes are watched afterwards, and how long one of their grabs may take. No node of a
-/// quorum has failed, so a grab waits at most for an election, or for a snapshot on a slow disk, which takes
-/// up to sixteen times a fifth of a second.
+/// quorum has failed, so a grab waits at most for an election, or for a snapshot on a slow disk, which takes up
+/// to sixteen times a fifth of a second.
 const WATCHED: Duration = Duration::from_secs(10);
 const GRAB_MAX: Duration = Duration::from_secs(4);
-/// Elections that a slow disk may cause meanwhile: a leader is silent for as long as its disk writes.
+/// The number of elections that a slow disk may cause in that time: a leader is silent while its disk writes.
 const ELECTIONS_MAX: u64 = 3;
 
 /// A course of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Story {
-    /// A node is removed, wiped and added again under its id. The snapshot that it receives is older than
-    /// its removal, so in the membership that it knows, its former store votes. It is cut away before it
+    /// A node is removed, wiped and added again under its id. The snapshot that it receives is older than its
+    /// removal. So its former store has a vote in the membership that it knows. It is cut off before it
     /// receives the log after that snapshot, and comes back.
     ReturnedLearner,
-    /// A follower is cut away, then paused, then restarted, and comes back each time. Term and leader stay.
+    /// A follower is cut off, then paused, then restarted, and comes back each time. Term and leader stay.
     ReturningFollower,
-    /// As many voters are down as can be, and another one shall be removed or lose its vote: that is refused, and the
-    /// cluster goes on. Then it is forced, and ends once those that are down are back.
+    /// As many voters are down as a quorum allows, and another one is to be removed or to lose its vote. That
+    /// is refused, and the cluster continues. Then the change is forced, and completes once the voters that are
+    /// down are back.
     ChangeWithVotersDown,
 }
 
@@ -60,7 +61,7 @@ impl Story {
     }
 }
 
-/// The cluster on which a story is played.
+/// The cluster of a story.
 pub(crate) struct Stage<'a> {
     pub(crate) site: &'a Arc<Site>,
     pub(crate) machines: &'a [Arc<Machine>],
@@ -68,7 +69,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Plays a story on a cluster that serves.
+    /// Plays a story on a running cluster.
     pub(crate) async fn play(&self, story: Story) {
         let played = match story {
             Story::ReturnedLearner => self.returned_learner().await,
@@ -219,7 +220,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Checks that every node but one goes on grabbing.
+    /// Checks that every node but one keeps grabbing.
     async fn watch_all_but(&self, id: u64) {
         let until = Instant::now() + WATCHED;
         while Instant::now() < until {
@@ -255,7 +256,7 @@ impl Stage<'_> {
         self.machines.iter().filter(|machine| machine.node_id != id).find_map(|one| one.serving())
     }
 
-    /// Asks again and again until the answer is there; a violation when it does not come in time.
+    /// Repeats a request until it has an answer. It is a violation if none comes in time.
     async fn until<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
         let asked = timeout(STEP_MAX, async {
             loop {

@@ -1,4 +1,4 @@
-//! Counts of one run or of many, and how a run's process tells them to the campaign.
+//! Counts of one run or of many, and the text that carries them from a run's process to the campaign.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,9 +8,9 @@ use crate::scenario::Verdict;
 /// Counts of one run, or of many.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Of the trace; 0 for many runs.
+    /// The hash of the trace; 0 for many runs.
     pub(crate) hash: u64,
-    /// Of one run, in words.
+    /// The climate of one run, in words.
     pub(crate) climate: String,
     counts: BTreeMap<String, u64>,
     pub(crate) violations: Vec<String>,
@@ -41,7 +41,7 @@ impl Tally {
         text
     }
 
-    /// Reads what the process of a run printed.
+    /// Reads the output of a run's process.
     pub(crate) fn parse(text: &str) -> Self {
         let mut tally = Self::default();
         for line in text.lines() {

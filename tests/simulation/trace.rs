@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::random::fnv;
 
-/// The log of a run, of which a hash, counts and violations are kept.
+/// The log of a run. It keeps a hash, counts and violations.
 pub(crate) struct Trace {
     began: Instant,
     printed: bool,
@@ -58,7 +58,7 @@ impl Trace {
         self.kept.lock().violations.push(what.to_owned());
     }
 
-    /// The hash of all lines, and how many they are.
+    /// The hash of all lines, and their number.
     pub(crate) fn digest(&self) -> (u64, u64) {
         let kept = self.kept.lock();
         (kept.hash, kept.lines)

@@ -1,12 +1,12 @@
-//! When a run takes place: shortly before the end of a period in some time zone, which it passes.
+//! The time of a run: shortly before the end of a period in some time zone, so that the run passes it.
 
 use jiff::Timestamp;
 use mintleaf_core::shape::{Calendar, Period, PeriodLength};
 
 use crate::random::Random;
 
-/// Time zones, and a moment in a period whose end is worth passing: of the year; half an hour beside UTC; before a day
-/// of 23 hours and one of 25; before a day without a midnight and one with two.
+/// Time zones, and a moment in a period with an interesting end: the end of a year; a zone half an hour off the
+/// whole hours; before a day of 23 hours and one of 25; before a day without a midnight and one with two.
 const PLACES: [(&str, &str); 6] = [
     ("UTC", "2027-12-31T12:00:00Z"),
     ("Asia/Kolkata", "2027-02-28T12:00:00Z"),
@@ -15,25 +15,25 @@ const PLACES: [(&str, &str); 6] = [
     ("Asia/Beirut", "2027-03-27T12:00:00Z"),
     ("America/Havana", "2027-11-06T18:00:00Z"),
 ];
-/// Simulated milliseconds that most runs take until all founders serve.
+/// How many simulated milliseconds most runs need until all founders serve.
 const FORMING_MS: u64 = 2_000;
-/// Simulated milliseconds beyond the time of faults in which the period may end, too: while the cluster is judged, or
+/// How many simulated milliseconds after the time of faults the period may end: while the cluster is judged or
 /// restored.
 const BEYOND_MS: u64 = 20_000;
 
-/// The end of a period, and when a run begins before it.
+/// The end of a period, and the start of a run before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
-    /// The time at which the run begins, in Unix milliseconds.
+    /// The start of the run, in Unix milliseconds.
     pub(crate) begin_ms: u64,
     /// How long the periods of tags are.
     pub(crate) length: PeriodLength,
-    /// Where they begin at midnight.
+    /// The time zone of the midnights that begin them.
     pub(crate) time_zone: &'static str,
 }
 
 impl Turn {
-    /// That of a seed, whose run has so many seconds of faults.
+    /// The turn of a seed whose run has this many seconds of faults.
     pub(crate) fn of(seed: u64, seconds: u64) -> Self {
         let random = Random::new(seed, "turn");
         let (time_zone, before) = random.pick(&PLACES);
@@ -52,7 +52,7 @@ impl Turn {
         turn
     }
 
-    /// One that no period ends near.
+    /// A turn far from the end of any period.
     pub(crate) fn quiet() -> Self {
         Self { begin_ms: 1_800_000_000_000, length: PeriodLength::Day, time_zone: "UTC" }
     }

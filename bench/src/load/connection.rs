@@ -1,4 +1,4 @@
-//! One connection: a socket, and the part of an answer that has come.
+//! One connection: a socket, and the part of an answer that has arrived.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,18 +11,18 @@ use super::protocol::{Answers, Protocol, Reader};
 use super::transport::{Tls, Transport};
 use crate::Result;
 
-/// The capacity for answers, in bytes; the largest single one is a batch of some thousand ids.
+/// The capacity for answers, in bytes. The largest single answer is a batch of some thousand ids.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// How long a server may take nothing before it counts as hanging.
+/// A server that accepts no bytes for this long counts as hanging.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// A connection of the generator.
+/// A connection from the generator to a server.
 pub(super) struct Connection {
     transport: Transport,
     reader: Reader,
     buffer: Vec<u8>,
     filled: usize,
-    /// Requests that wait for their answers.
+    /// Requests that have not been answered yet.
     pub(super) in_flight: u64,
     /// When the requests in flight were due, in nanoseconds of the run.
     pub(super) since: u64,
@@ -30,7 +30,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// # Errors
-    /// When the connection is not made.
+    /// When the connection cannot be made.
     pub(super) fn open(target: SocketAddr, protocol: Protocol, tls: Option<&Tls>) -> Result<Self> {
         let mut connection = Self {
             transport: Transport::open(target, tls)?,
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Sends `count` requests, which count from `since`.
+    /// Sends `count` requests, which are timed from `since`.
     pub(super) fn send(&mut self, requests: &[u8], count: u64, since: u64) -> Result<()> {
         (self.in_flight, self.since) = (count, since);
         match &mut self.reader {
@@ -98,7 +98,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all that has arrived, and returns the answers that are whole.
+    /// Reads all that has arrived, and returns the complete answers.
     ///
     /// # Errors
     /// When the server has closed the connection.
@@ -122,7 +122,7 @@ impl Connection {
             all.count += answers.count;
             all.errors += answers.errors;
             all.first_error = all.first_error.or(answers.first_error);
-            // Less was read than there was capacity for, so nothing is left; mio tells of what comes later.
+            // This read left room in the buffer, so the socket is empty. mio reports what arrives later.
             if read < room {
                 return Ok(all);
             }

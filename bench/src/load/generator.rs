@@ -13,13 +13,13 @@ use crate::Result;
 use crate::histogram::Histogram;
 
 const EVENTS_MAX: usize = 1024;
-/// How late the end of a run may be noticed when no answer comes.
+/// How much later than its time a run may end when no answer arrives.
 const WAIT_MAX: Duration = Duration::from_millis(1);
 
-/// The length of a window of an open loop; the times of each window are counted apart.
+/// The length of a window of an open loop. The times of each window are counted separately.
 const WINDOW: Duration = Duration::from_millis(250);
 
-/// When each request of an open loop was due that waits for a connection.
+/// The due times of an open loop's requests that wait for a connection.
 type Backlog = VecDeque<u64>;
 
 /// A load under way.
@@ -29,7 +29,7 @@ pub(super) struct Generator {
     connections: Vec<Connection>,
     requests: Requests,
     depth: u64,
-    /// The most requests to send; a load that reaches it ends before its time.
+    /// The largest number of requests to send. A load that reaches it ends early.
     limit: u64,
     end: u64,
     began: Instant,
@@ -42,7 +42,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// Makes every request, and connects.
+    /// Prepares all requests, and connects.
     pub(super) fn connect(load: &Load) -> Result<Self> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(load.connections);
@@ -96,10 +96,9 @@ impl Generator {
         Ok(())
     }
 
-    /// Sends `rate` requests a second, on whichever connection is free.
+    /// Sends `rate` requests a second, on any free connection.
     ///
-    /// It does not sleep between them: a wake-up would come late, and its delay would count as the
-    /// server's.
+    /// It does not sleep between requests. It would wake up late, and the delay would count as the server's.
     pub(super) fn open_loop(&mut self, rate: f64) -> Result<()> {
         let interval = 1e9 / rate;
         self.windows = vec![Histogram::default(); self.end.div_ceil(window()) as usize];
@@ -129,8 +128,8 @@ impl Generator {
         Ok(())
     }
 
-    /// Counts the requests that still wait at the end, by how long they have waited. Without them, a stall at the end
-    /// would not show.
+    /// Counts the requests that are still waiting at the end, each with the time that it has waited. Otherwise
+    /// a stall at the end would not show.
     fn count_unanswered(&mut self, backlog: &Backlog) {
         let now = self.now();
         let waiting = self.connections.iter().filter(|connection| connection.in_flight > 0);
@@ -147,13 +146,13 @@ impl Generator {
         }
     }
 
-    /// The connections on which something came.
+    /// The connections with something to read.
     fn ready(&mut self, wait: Duration) -> Result<Vec<usize>> {
         self.poll.poll(&mut self.events, Some(wait))?;
         Ok(self.events.iter().map(|event| event.token().0).collect())
     }
 
-    /// Sends up to `count` requests, as far as the limit allows.
+    /// Sends up to `count` requests, within the limit.
     fn send(&mut self, at: usize, count: u64, since: u64) -> Result<()> {
         let count = count.min(self.limit - self.sent);
         if count > 0 {
@@ -164,7 +163,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Counts the answers that arrived on a connection. Returns whether nothing more is in flight there.
+    /// Counts the answers that arrived on a connection. Returns whether no request is in flight there any more.
     fn receive(&mut self, at: usize) -> Result<bool> {
         let connection = &mut self.connections[at];
         let answers = connection.receive()?;

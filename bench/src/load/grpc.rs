@@ -1,6 +1,7 @@
-//! The part of gRPC that puts into etcd and reads of it need: one stream at a time on each connection.
+//! The part of gRPC that a put into etcd and a read from it need: one stream at a time on each connection.
 //!
-//! etcd's JSON gateway would cost etcd more than the call itself, so it is measured with what its own clients speak.
+//! etcd's JSON gateway would cost etcd more than the call itself, so the bench speaks the protocol of etcd's
+//! own clients.
 
 use std::net::SocketAddr;
 
@@ -19,39 +20,39 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The width of a frame's head: length, kind, flags, stream.
+/// The size of a frame's head: length, kind, flags, stream.
 const HEAD: usize = 9;
 
 /// One connection's state.
 #[derive(Default)]
 pub(super) struct Grpc {
-    /// How many streams were begun.
+    /// How many streams were started.
     begun: u32,
-    /// The stream in flight has brought a message: without one it is an error.
+    /// Whether the stream in flight has carried a message. A stream without one is an error.
     message: bool,
-    /// Frames that are owed to the server.
+    /// Frames that must still be sent to the server.
     owed: Vec<u8>,
 }
 
-/// The bytes of a put of one byte under `key`, on a stream without number.
+/// The bytes of a put of one byte under `key`. The stream number is missing.
 pub(super) fn put(key: &str, target: SocketAddr) -> Vec<u8> {
     call("/etcdserverpb.KV/Put", &[&field(1, key.as_bytes())[..], &field(2, b"1")].concat(), target)
 }
 
-/// The bytes of a read of `key`, on a stream without number. It is linearizable, as etcd's reads are unless the
-/// request says otherwise.
+/// The bytes of a read of `key`. The stream number is missing. The read is linearizable, as etcd's reads are by
+/// default.
 pub(super) fn read(key: &str, target: SocketAddr) -> Vec<u8> {
     call("/etcdserverpb.KV/Range", &field(1, key.as_bytes()), target)
 }
 
-/// A field of bytes, as protobuf writes it.
+/// A field of bytes in protobuf's encoding.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     const BYTES: u8 = 2;
     [&[number << 3 | BYTES, bytes.len() as u8], bytes].concat()
 }
 
 fn call(path: &str, message: &[u8], target: SocketAddr) -> Vec<u8> {
-    // Both are entries of the static table: POST, http.
+    // Both are entries of HPACK's static table: POST, http.
     let mut block = vec![0x83, 0x86];
     for (name, value) in [
         (":path", path),
@@ -59,7 +60,7 @@ fn call(path: &str, message: &[u8], target: SocketAddr) -> Vec<u8> {
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ] {
-        // The literal enters no table.
+        // A literal that is not added to a table.
         block.extend([0, name.len() as u8]);
         block.extend(name.bytes());
         block.push(value.len() as u8);
@@ -76,14 +77,14 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Grpc {
-    /// The first bytes of a connection, which allow the server to send as many answers as it likes.
+    /// The first bytes of a connection. They allow the server to send any number of answers.
     pub(super) fn greeting() -> Vec<u8> {
         let more = (i32::MAX as u32 - 65_535).to_be_bytes();
         let greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         [&greeting[..], &frame(SETTINGS, 0, &[]), &frame(WINDOW_UPDATE, 0, &more)].concat()
     }
 
-    /// The bytes of one request: the frames that are owed, and the request on a stream of its own.
+    /// The bytes of one request: the frames still to be sent, and the request on a new stream.
     pub(super) fn address(&mut self, request: &[u8]) -> Vec<u8> {
         let stream = (2 * self.begun + 1).to_be_bytes();
         self.begun += 1;
@@ -100,7 +101,7 @@ impl Grpc {
         bytes
     }
 
-    /// Reads the whole frames that `bytes` begin with, as answers.
+    /// Reads the complete frames at the start of `bytes`, as answers.
     ///
     /// # Errors
     /// When the server gives up the stream or the connection.

@@ -12,7 +12,7 @@ pub(crate) enum Protocol {
     Http,
     /// The Redis protocol.
     Resp,
-    /// etcd's puts, over gRPC: one in flight on each connection.
+    /// etcd's puts, over gRPC. One is in flight on each connection.
     Etcd,
     /// etcd's linearizable reads, in the same way.
     EtcdRead,
@@ -30,17 +30,17 @@ impl Protocol {
     }
 }
 
-/// What is known of the answers on one connection.
+/// The state of reading answers on one connection.
 pub(super) enum Reader {
     Http,
     Resp,
     Grpc(Grpc),
 }
 
-/// The answers that some bytes begin with.
+/// The answers at the start of some bytes.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// How many answers are whole.
+    /// How many answers are complete.
     pub(super) count: u64,
     /// How many bytes they take.
     pub(super) length: usize,
@@ -51,7 +51,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Notes an answer that is an error.
+    /// Counts an answer that is an error.
     pub(super) fn error(&mut self, answer: &[u8]) {
         self.errors += 1;
         let shown = || String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
@@ -68,10 +68,10 @@ impl Reader {
         }
     }
 
-    /// The whole answers that `bytes` begin with.
+    /// Reads the complete answers at the start of `bytes`.
     ///
     /// # Errors
-    /// When they are no answers at all.
+    /// When the bytes are not answers of this protocol.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<Answers> {
         match self {
             Reader::Http => http(bytes),

@@ -1,4 +1,4 @@
-//! The bytes of all requests, made before the first is sent.
+//! The bytes of all requests, prepared before the first is sent.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The requests of a load; those after the last key begin with the first key again.
+    /// The requests of a load. After the last key they start over with the first.
     pub(super) fn new(load: &Load) -> Self {
         let one = |key: u64| {
             let request = load.request.replace("{key}", &format!("{key:07}"));
@@ -30,8 +30,7 @@ impl Requests {
         Self { bytes, length, keys }
     }
 
-    /// The requests number `first` up to `first + count` of all, counted from 0; `count` is a
-    /// load's depth at most.
+    /// The requests `first` up to `first + count`, counted from 0. `count` is at most the load's depth.
     pub(super) fn batch(&self, first: u64, count: u64) -> &[u8] {
         let first = (first % self.keys) as usize * self.length;
         &self.bytes[first..first + count as usize * self.length]
@@ -50,7 +49,7 @@ fn http(request: &str, target: SocketAddr, headers: &str) -> Vec<u8> {
     format!("{head}\r\n{body}").into_bytes()
 }
 
-/// A command of Redis.
+/// A Redis command.
 pub(super) fn resp(command: &str) -> Vec<u8> {
     let words: Vec<&str> = command.split(' ').collect();
     let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));

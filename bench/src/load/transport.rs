@@ -1,4 +1,4 @@
-//! The bytes of a connection, with TLS or without.
+//! The bytes of a connection, with or without TLS.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Result;
 
-/// TLS as the generator speaks it.
+/// The generator's TLS settings.
 pub(super) type Tls = Arc<ClientConfig>;
 
-/// TLS 1.3 with one suite, so that every server has the same work; the server's certificate has to be one
-/// that the CA of this file has signed.
+/// TLS 1.3 with one cipher suite, so that every server has the same work. The CA in this file must have signed
+/// the server's certificate.
 ///
 /// # Errors
 /// When the file holds no certificate.
@@ -34,17 +34,17 @@ pub(super) fn tls(ca: &Path) -> Result<Tls> {
     Ok(config.with_root_certificates(roots).with_no_client_auth().into())
 }
 
-/// A socket that does not block, and what is spoken on it.
+/// A non-blocking socket, with or without TLS.
 pub(super) struct Transport {
     stream: TcpStream,
     session: Option<Box<ClientConnection>>,
 }
 
 impl Transport {
-    /// Connects, and ends the handshake where there is one.
+    /// Connects, and completes the handshake where there is one.
     ///
     /// # Errors
-    /// When the connection is not made.
+    /// When the connection cannot be made.
     pub(super) fn open(target: SocketAddr, tls: Option<&Tls>) -> Result<Self> {
         let mut stream = std::net::TcpStream::connect(target)?;
         stream.set_nodelay(true)?;
@@ -67,7 +67,7 @@ impl Transport {
         Ok(self.stream.register(registry, Token(at), Interest::READABLE)?)
     }
 
-    /// Writes as many bytes as are taken.
+    /// Writes as many bytes as the socket takes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.session {
             None => self.stream.write(bytes),
@@ -79,7 +79,7 @@ impl Transport {
         }
     }
 
-    /// Sends the rest of what was written. A socket that takes no more at the moment is no error.
+    /// Sends the rest of what was written. A socket that takes no more now is not an error.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(session) = &mut self.session else { return Ok(()) };
         while session.wants_write() {
@@ -92,12 +92,12 @@ impl Transport {
         Ok(())
     }
 
-    /// Whether the socket has everything that was written.
+    /// Whether the socket has taken everything that was written.
     pub(super) fn is_flushed(&self) -> bool {
         self.session.as_ref().is_none_or(|session| !session.wants_write())
     }
 
-    /// Reads all that has arrived, as far as it fits; 0 bytes when the server has closed the connection.
+    /// Reads all that has arrived, as far as there is room. Returns 0 bytes when the server has closed the connection.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let Some(session) = &mut self.session else { return self.stream.read(into) };
         let mut filled = 0;

@@ -1,7 +1,7 @@
-//! Two builds of Mintleaf against each other, for `--against`: does a change make anything slower?
+//! Two builds of Mintleaf compared, for `--against`: does a change make anything slower?
 //!
-//! Each row stands twice. The second time, its name ending with `-aa`, the other build runs on both
-//! sides: a change is one only if it lies outside what that row finds.
+//! Each row appears twice. The second time its name ends with `-aa`, and the other build runs on both sides. A
+//! difference is real only if it lies outside what that row finds.
 
 use super::{LEAF, commits, counters, gets, ids, latency};
 use crate::Result;
@@ -14,9 +14,9 @@ use crate::slices::{Measure, compare};
 /// Which builds a row compares.
 #[derive(Clone, Copy)]
 enum Pair {
-    /// The measured one with the other.
+    /// The measured build with the other.
     Change,
-    /// The other with itself.
+    /// The other build with itself.
     Same,
 }
 use Pair::{Change, Same};
@@ -118,7 +118,7 @@ fn increments(bench: &Bench, pair: Pair, by: Measure, depth: u64) -> Result<Find
     compare(bench, by, (&[&nodes[0].process], &loads[0]), (&[&nodes[1].process], &loads[1]))
 }
 
-/// One load on a node of each side, with a tag of which both hold a segment.
+/// One load on a node of each side. Both nodes hold a segment of the tag.
 fn of_loads(
     bench: &Bench,
     pair: Pair,

@@ -1,7 +1,7 @@
-//! Durable changes on three nodes, against three nodes of etcd on the same disk and core.
+//! Durable changes on three nodes, compared with three nodes of etcd on the same disk and core.
 //!
-//! A change of Mintleaf is `PATCH /v1/tags/TAG` with a step: exactly one command in the log, as a
-//! grab is. (Several changes at the same time may share an entry and its sync; so may etcd's puts.)
+//! A change of Mintleaf is `PATCH /v1/tags/TAG` with a step: exactly one command in the log, as a grab is.
+//! (Several changes at the same time may share an entry and its sync; so may etcd's puts.)
 
 use std::net::SocketAddr;
 
@@ -18,8 +18,8 @@ pub(crate) fn one_caller(bench: &Bench) -> Result<Finding> {
     changes(bench, Measure::P50, 1)
 }
 
-/// Many callers, and as many tags: each caller changes one tag after the other, and no two callers change the same
-/// tag at a time.
+/// Many callers, and as many tags. Each caller changes one tag after the other, and no two callers change the
+/// same tag at the same time.
 pub(crate) fn many_callers(bench: &Bench) -> Result<Finding> {
     changes(bench, Measure::Rate, 50)
 }
@@ -37,12 +37,12 @@ fn changes(bench: &Bench, by: Measure, callers: u64) -> Result<Finding> {
     Ok(by.finding(&alternate(bench, [&mut ours, &mut theirs])?))
 }
 
-/// The cost of the proof between nodes: three that share a secret, and so speak TLS, against three that do not.
+/// What authentication between nodes costs: three nodes that share a secret, and so speak TLS, and three that do not.
 pub(crate) fn one_caller_by_tls(bench: &Bench) -> Result<Finding> {
     of_clusters(bench, &secured_and_plain(bench)?, Measure::P50, 1)
 }
 
-/// The same by many callers.
+/// The same with many callers.
 pub(crate) fn many_callers_by_tls(bench: &Bench) -> Result<Finding> {
     of_clusters(bench, &secured_and_plain(bench)?, Measure::Rate, 50)
 }
@@ -53,7 +53,7 @@ fn secured_and_plain(bench: &Bench) -> Result<[Cluster; 2]> {
     Ok([Cluster::start_of(bench, secured)?, Cluster::start_of(bench, plain)?])
 }
 
-/// Two clusters on the same disk and core, with so many callers of each in its slices.
+/// Two clusters on the same disk and core. Each has this many callers in its slices.
 pub(super) fn of_clusters(
     bench: &Bench,
     clusters: &[Cluster; 2],
@@ -76,7 +76,7 @@ fn by_callers(bench: &Bench, target: SocketAddr, callers: u64) -> Load {
     Load { keys: callers, connections: callers as usize, time, ..gets(bench, target, "") }
 }
 
-/// A slice of changes, asked for at the leader.
+/// A slice of changes, sent to the leader.
 fn change_steps(
     bench: &Bench,
     cluster: &Cluster,

@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::peers::redis;
 use crate::slices::{Measure, compare};
 
-/// INCR of so many keys in turn, pipelined by `depth`.
+/// INCR of `keys` keys in turn, `depth` of them in flight.
 pub(crate) fn incr(bench: &Bench, keys: u64, depth: u64) -> Result<Finding> {
     let (node, redis) = (Node::alone(bench)?, redis(bench)?);
     create_keys(&node, keys)?;
@@ -27,13 +27,13 @@ pub(super) fn create_keys(node: &Node, keys: u64) -> Result<()> {
     (0..keys).try_for_each(|key| node.create_tag(&format!("key-{key:07}"), 1_000))
 }
 
-/// Has each load ask for every one of its keys, so that all are known and have ids held.
+/// Sends each load's request for every one of its keys, so that each key exists and ids of it are held.
 pub(super) fn ask_for_all(bench: &Bench, loads: [&Load; 2]) -> Result<()> {
     let ask = |load: &Load| warm_up(bench, &Load { depth: 1, ..load.clone() }, 4 * load.keys);
     loads.into_iter().try_for_each(ask)
 }
 
-/// INCR of so many keys in turn, on 64 connections, for a slice.
+/// INCR of `keys` keys in turn, on 64 connections, for a slice.
 pub(super) fn increments(bench: &Bench, target: SocketAddr, keys: u64, depth: u64) -> Load {
     let request = "INCR key-{key}".to_owned();
     Load { protocol: Protocol::Resp, request, keys, depth, ..gets(bench, target, "") }

@@ -1,4 +1,4 @@
-//! What the doors cost: tokens, TLS, limits of tags.
+//! The costs of tokens, TLS and limits of tags.
 
 use mintleaf_harness::Api;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::node::{Build, Node};
 use crate::peers::nginx_by_tls;
 use crate::slices::{Measure, compare};
 
-/// Tags in turn, so that no request is like the one before.
+/// How many tags are asked for in turn, so that no request equals the previous one.
 const KEYS: u64 = 1_000;
 /// A limit that no load reaches.
 const UNREACHED: u32 = 1_000_000_000;
@@ -23,7 +23,7 @@ fn node(bench: &Bench, name: &str, door: Door) -> Result<Node> {
     Node::alone_of(bench, Build { name, door, ..Build::measured(bench) })
 }
 
-/// A node that knows a token, and one that asks for none.
+/// A node that requires a token, and one that requires none.
 fn tokens(bench: &Bench) -> Result<([Node; 2], String)> {
     let nodes = [node(bench, "known", Door::Token)?, node(bench, "open", Door::Open)?];
     nodes.iter().try_for_each(|node| create_keys(node, KEYS))?;
@@ -37,8 +37,8 @@ fn of_loads(bench: &Bench, by: Measure, nodes: &[Node; 2], loads: &[Load; 2]) ->
     compare(bench, by, (&[&nodes[0].process], &loads[0]), (&[&nodes[1].process], &loads[1]))
 }
 
-/// Requests over HTTP with a token, at a node that asks for it and at one that does not: the bytes are the
-/// same, so that their judgement is all that differs.
+/// Requests over HTTP with a token, to a node that requires it and to one that does not. The bytes are the
+/// same, so only the check of the token differs.
 pub(crate) fn token(bench: &Bench, depth: u64) -> Result<Finding> {
     let (nodes, token) = tokens(bench)?;
     let headers = format!("authorization: Bearer {token}\r\n");
@@ -49,7 +49,7 @@ pub(crate) fn token(bench: &Bench, depth: u64) -> Result<Finding> {
     of_loads(bench, Measure::Cpu, &nodes, &loads)
 }
 
-/// `INCR` on connections that are logged in, and on connections that need not be.
+/// `INCR` on connections that are logged in, and on connections that need no login.
 pub(crate) fn login(bench: &Bench, depth: u64) -> Result<Finding> {
     let (nodes, token) = tokens(bench)?;
     let login = format!("AUTH {NAME} {token}");
@@ -57,7 +57,7 @@ pub(crate) fn login(bench: &Bench, depth: u64) -> Result<Finding> {
     of_loads(bench, Measure::Cpu, &nodes, &[Load { login, ..known }, open])
 }
 
-/// A tag with a limit that is not reached, and one without.
+/// A tag with a limit that is never reached, and a tag without a limit.
 pub(crate) fn limited(bench: &Bench, depth: u64) -> Result<Finding> {
     let node = ids::with_tag(Node::alone(bench)?)?;
     let created = json!({ "tag": "limited", "step": 1_000, "rate_limit": UNREACHED });
@@ -71,7 +71,7 @@ pub(crate) fn limited(bench: &Bench, depth: u64) -> Result<Finding> {
     compare(bench, Measure::Cpu, (&[&node.process], &limited), (&[&node.process], &free))
 }
 
-/// A node with TLS, and the load of one id a request on kept connections.
+/// A node with TLS, and a load on kept connections with one id in each request.
 fn tls(bench: &Bench) -> Result<(Node, Load)> {
     let node = ids::with_tag(node(bench, "tls", Door::Tls)?)?;
     let load = gets(bench, node.http, &format!("{LEAF}/{}", ids::TAG));

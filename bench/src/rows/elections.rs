@@ -1,4 +1,4 @@
-//! Elections under full load, in which no leader dies.
+//! Elections under full load, while no leader dies.
 
 use super::{LEAF, gets};
 use crate::Result;
@@ -9,7 +9,7 @@ use crate::node::Cluster;
 use crate::slices::thousands;
 use crate::stats::Spread;
 
-/// Three generators on one core, three nodes on another: nobody gets as much time as it would use.
+/// Three generators on one core, three nodes on another: no process gets as much time as it could use.
 pub(crate) fn under_load(bench: &Bench) -> Result<Finding> {
     let cluster = Cluster::start(bench)?;
     cluster.nodes[0].create_tag("orders", 1_000)?;

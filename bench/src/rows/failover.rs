@@ -17,8 +17,8 @@ use crate::stats::Spread;
 const GRAB_MAX: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
-/// Both other nodes are asked for an id of a tag of which they hold none, from the moment of the
-/// kill: the first answer is the first new grab that was committed.
+/// From the moment of the kill, both other nodes are asked for an id of a tag that they hold no ids of. The
+/// first answer comes from the first new grab that was committed.
 pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
     let mut cluster = Cluster::start(bench)?;
     let mut seconds = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
             let (path, answered) = (path.clone(), answered.clone());
             thread::spawn(move || {
                 await_ok(other, &path);
-                // Only the first answer is waited for.
+                // Only the first answer is received.
                 let _ = answered.send(began.elapsed());
             });
         }
@@ -54,7 +54,7 @@ pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
     Ok(Finding { ours, reference: "–".to_owned(), figure: Spread::of(seconds) })
 }
 
-/// Asks again until the answer is a success, for [`GRAB_MAX`] at most.
+/// Asks again until the answer is a success, for at most [`GRAB_MAX`].
 fn await_ok(node: SocketAddr, path: &str) {
     let began = Instant::now();
     while !Api(node).try_get(path).is_ok_and(|answer| answer.is_ok()) && began.elapsed() < GRAB_MAX

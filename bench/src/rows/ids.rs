@@ -15,7 +15,7 @@ fn node(bench: &Bench) -> Result<Node> {
     with_tag(Node::alone(bench)?)
 }
 
-/// The node, with a tag of which it holds a segment.
+/// The node, which now holds a segment of the tag.
 pub(super) fn with_tag(node: Node) -> Result<Node> {
     node.create_tag(TAG, 1_000)?;
     node.warm_up(TAG)?;
@@ -28,7 +28,7 @@ pub(crate) fn nginx_itself(bench: &Bench) -> Result<Finding> {
     compare(bench, Measure::Rate, (&[&one.process], &first), (&[&other.process], &second))
 }
 
-/// Compares processor time, because with one request at a time the generator is the slower side.
+/// Compares processor time, because the generator is the slower side with one request at a time.
 pub(crate) fn single(bench: &Bench) -> Result<Finding> {
     against_nginx(bench, Measure::Cpu, 1)
 }

@@ -1,4 +1,4 @@
-//! Latency under a steady load, below what the server can do.
+//! Latency under a steady load, below what the server can handle.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::peers::{Peer, hyper};
 use crate::slices::{Measure, Slice, alternate, slice};
 use crate::stats::Spread;
 
-/// The step of the tags. Every slice has a new one, whose segments begin short and are refilled every few
-/// milliseconds at first.
+/// The step of the tags. Every slice has a new tag. Its segments are short at first, and are refilled every few
+/// milliseconds.
 const STEP: u32 = 1_000;
-/// How many slices the rate is taken from.
+/// How many slices determine the rate.
 const RATE_SLICES: u32 = 3;
 
 pub(crate) fn hyper_itself(bench: &Bench) -> Result<Finding> {
@@ -54,8 +54,8 @@ pub(super) fn of_nodes(bench: &Bench, nodes: &[Node; 2]) -> Result<Finding> {
     Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
 }
 
-/// The node that is measured is never the one that is killed. All three share its core, so an
-/// election's work delays it more than it would on machines of their own.
+/// The killed node is never the measured one. All three nodes share its core, so an election delays it more
+/// than it would if each node had its own machine.
 pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
     let (mut cluster, hyper) = (Cluster::start(bench)?, hyper(bench)?);
     let rate = half_rate(bench, &hyper)?;
@@ -77,7 +77,7 @@ pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
     Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
 }
 
-/// Half of what hyper can do in a closed loop.
+/// Half the rate that hyper reaches in a closed loop.
 fn half_rate(bench: &Bench, hyper: &Peer) -> Result<f64> {
     let mut rates = Vec::new();
     for _ in 0..RATE_SLICES {
@@ -90,18 +90,18 @@ fn plain(bench: &Bench, hyper: &Peer) -> Load {
     gets(bench, hyper.address, &format!("{LEAF}/any"))
 }
 
-/// A load at this rate, long enough for a leader to be killed and replaced meanwhile.
+/// A load at this rate that lasts until a leader has been killed and replaced.
 fn steady(load: &Load, rate: f64) -> Load {
     let time = load.time.max(Duration::from_millis(100)) * 2;
     Load { rate: Some(rate), time, ..load.clone() }
 }
 
-/// Tags that nobody used before.
+/// Numbers the tags, so that each one is new.
 #[derive(Default)]
 struct Fresh(u32);
 
 impl Fresh {
-    /// A load on a new tag, created through one node, of which another has buffered a segment.
+    /// A load on a new tag that is created through one node. Another node has buffered a segment of it.
     fn tag(&mut self, bench: &Bench, through: &Node, node: &Node) -> Result<Load> {
         self.0 += 1;
         let tag = format!("fresh-{}", self.0);

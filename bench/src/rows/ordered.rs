@@ -12,7 +12,7 @@ use crate::peers::Etcd;
 use crate::slices::{Measure, Slice, alternate, slice, thousands};
 use crate::stats::Spread;
 
-/// What is asked for.
+/// The kind of ids that are asked for.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// Numbers of many keys of one sequence, in turn.
@@ -31,11 +31,11 @@ pub(crate) enum Asked {
 /// Requests in flight on each of 64 connections.
 const DEPTH: u64 = 16;
 
-/// Thousands of ids a second of a full load, one id a request.
+/// Thousands of ids a second under full load, one id in each request.
 pub(crate) fn rate(bench: &Bench, kind: Kind, asked: Asked) -> Result<Finding> {
     let cluster = Cluster::start(bench)?;
     let load = load(bench, &cluster, kind, asked)?;
-    // A key's first number reserves a range of its section; the bound is about keys that are in use.
+    // A key's first number reserves a range of its section, but the bound is about keys that are in use.
     ask_for_all(bench, &load)?;
     let rounds = (0..bench.options.rounds()).map(|_| slice(bench, &cluster.processes(), &load));
     let rounds: Vec<Slice> = rounds.collect::<Result<_>>()?;
@@ -45,7 +45,7 @@ pub(crate) fn rate(bench: &Bench, kind: Kind, asked: Asked) -> Result<Finding> {
     Ok(Finding { ours, reference: "–".to_owned(), figure: rates })
 }
 
-/// The time of one id for a caller with nobody beside it. Both services ask a quorum once for every answer, and
+/// The time of one id for a single caller. Both services send messages to a quorum once for every answer, and
 /// write nothing.
 pub(crate) fn one_caller(bench: &Bench, kind: Kind) -> Result<Finding> {
     let (cluster, etcd) = (Cluster::start(bench)?, Etcd::start(bench)?);
@@ -65,7 +65,7 @@ fn alone(load: &Load) -> Load {
     Load { connections: 1, depth: 1, ..load.clone() }
 }
 
-/// Makes the tag, and returns the load that asks for it.
+/// Makes the tag, and returns the load of requests for it.
 fn load(bench: &Bench, cluster: &Cluster, kind: Kind, asked: Asked) -> Result<Load> {
     let (leader, _) = cluster.leader()?;
     let at = match asked {
@@ -85,7 +85,7 @@ fn load(bench: &Bench, cluster: &Cluster, kind: Kind, asked: Asked) -> Result<Lo
     Ok(Load { protocol: Protocol::Resp, request, keys, depth: DEPTH, ..gets(bench, node.resp, "") })
 }
 
-/// Asks for every key, several times for few keys.
+/// Asks for every key; for few keys, several times.
 fn ask_for_all(bench: &Bench, load: &Load) -> Result<()> {
     const ASKED_MIN: u64 = 1_000;
     warm_up(bench, load, load.keys.max(ASKED_MIN))

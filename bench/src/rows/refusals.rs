@@ -1,8 +1,8 @@
-//! Whether the time of a refusal tells something of a secret.
+//! Whether the time that a refusal takes reveals anything about a secret.
 //!
-//! Guesses of several kinds go out in a random order on one connection, each when the one before is answered; so a
-//! machine that slows down slows all kinds. A block of guesses gives a median for each kind, and the medians of
-//! one block are compared. One kind is there twice: what differs between these two is noise.
+//! Guesses of several kinds go out in random order on one connection, each after the answer to the one before.
+//! So a machine that slows down slows all kinds. A block of guesses gives one median for each kind, and the
+//! medians of a block are compared. One kind appears twice: the difference between these two is noise.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,13 +22,13 @@ use crate::stats::Spread;
 
 /// Guesses of each kind in a block.
 const GUESSES: usize = 200;
-/// Blocks for each round of other rows.
+/// Blocks for each round of the other rows.
 const BLOCKS: u32 = 10;
 /// Longer than any answer takes.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// A name as long as the token's.
 const NO_NAME: &str = "nobo";
-/// Guesses whose hash begins as the token's, by so many bytes.
+/// How many leading bits of the token's hash some guesses share.
 const ALIKE: usize = 16;
 const ALIKE_BYTES: usize = 2;
 
@@ -37,7 +37,7 @@ const ALIKE_BYTES: usize = 2;
 enum Kind {
     Nothing,
     NothingAgain,
-    /// The name in `AUTH`; over HTTP, which has none, the first half of the token.
+    /// The name in `AUTH`. HTTP has no name; there it is the first half of the token.
     Name,
     /// All but the last four characters.
     Most,
@@ -48,7 +48,8 @@ use Kind::{Hash, Most, Name, Nothing, NothingAgain};
 
 const KINDS: [Kind; 5] = [Nothing, NothingAgain, Name, Most, Hash];
 
-/// Wrong tokens of every kind, each as long as the right one, and none twice in a row: a node remembers the last.
+/// Wrong tokens of every kind, each as long as the right one. No token is sent twice in a row, because a node
+/// remembers the last one.
 struct Guesses {
     token: String,
     alike: Vec<String>,
@@ -79,7 +80,7 @@ impl Guesses {
     }
 }
 
-/// A token with other characters at the end: `z` is no digit of a token.
+/// A token with other characters at its end. `z` is not a digit of a token.
 fn with_wrong_end(token: &str, length: usize) -> String {
     let mut random = rand::thread_rng();
     let end = (0..length).map(|at| match at {
@@ -89,7 +90,7 @@ fn with_wrong_end(token: &str, length: usize) -> String {
     token[..token.len() - length].chars().chain(end).collect()
 }
 
-/// A connection on which guesses are sent.
+/// A connection that carries guesses.
 struct Guesser(BufReader<TcpStream>);
 
 impl Guesser {
@@ -100,10 +101,10 @@ impl Guesser {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends a request; returns how long its answer took.
+    /// Sends a request, and returns how long its answer took.
     ///
     /// # Errors
-    /// When the answer does not begin as that of a wrong guess.
+    /// When the answer does not begin like that to a wrong guess.
     fn ask(&mut self, request: &str, begin: &str) -> Result<Duration> {
         let asked = Instant::now();
         self.0.get_mut().write_all(request.as_bytes())?;
@@ -119,7 +120,7 @@ impl Guesser {
         Ok(took)
     }
 
-    /// Reads the rest of an answer of HTTP.
+    /// Reads the rest of an HTTP answer.
     fn skip_rest(&mut self) -> Result<()> {
         let mut length = 0;
         loop {
@@ -159,7 +160,7 @@ fn node(bench: &Bench) -> Result<Node> {
     Node::alone_of(bench, Build { door: Door::Token, ..Build::measured(bench) })
 }
 
-/// The kind whose time differs most from that of a guess that has nothing right.
+/// The kind whose time differs most from the time of a guess that is entirely wrong.
 fn measure(
     bench: &Bench,
     node: &Node,
@@ -172,7 +173,8 @@ fn measure(
     for _ in 0..bench.options.rounds() * BLOCKS {
         let mut order: Vec<Kind> = KINDS.repeat(GUESSES);
         order.shuffle(&mut rand::thread_rng());
-        // Made before the first is sent: the time of making one would come between an answer and the next request.
+        // Requests are made before the first is sent: otherwise making one would take time between an answer
+        // and the next request.
         let requests = order.into_iter().map(|kind| (kind, request(&mut guesses, kind)));
         let requests: Vec<_> = requests.collect();
         let mut times = KINDS.map(|_| Vec::new());

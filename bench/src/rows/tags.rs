@@ -1,4 +1,4 @@
-//! A node that has very many tags, none of them in use.
+//! A node that has a great many tags, all of them unused.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ use crate::process::Process;
 use crate::slices::thousands;
 use crate::stats::Spread;
 
-/// How long it may take to create all tags.
+/// How long creating all tags may take.
 const MAKING_MAX: Duration = Duration::from_secs(1_800);
-/// How often a start is measured, because it is short.
+/// How often a start is measured. Starts are short.
 const STARTS: u32 = 3;
-/// Pause before memory and processor time are looked at: the work that creating tags left behind is done by then.
+/// The pause before memory and processor time are read. By then the node has finished the work that creating
+/// tags caused.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The node.
 pub(crate) struct ManyTags(RefCell<Node>);
 
 impl ManyTags {
-    /// Creates all tags through the API, each by a request of its own.
+    /// Creates all tags through the API, with one request for each.
     pub(crate) fn make(bench: &Bench) -> Result<Self> {
         let node = Node::alone(bench)?;
         let began = Instant::now();
@@ -63,7 +64,7 @@ fn every_tag(
     }
 }
 
-/// Compares memory with Redis', of the node that created all tags, with the logs and caches that this left.
+/// Compares with Redis' the memory of the node that created all tags, including the logs and caches which that left.
 pub(crate) fn memory(bench: &Bench) -> Result<Finding> {
     let redis: Peer = redis(bench)?;
     bench.load(&every_tag(bench, Protocol::Resp, redis.address, "INCR tag-{key}"))?;

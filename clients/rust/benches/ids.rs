@@ -1,7 +1,7 @@
-//! How fast a client hands ids out, on one thread and on two: its own cost, since a server in the same process
-//! answers each request for a lease at once.
+//! How fast a client hands out ids, on one thread and on two. A server in the same process answers each request
+//! for a lease at once, so what is measured is the client's own cost.
 //!
-//! A handle is measured over a million ids at a time, which is what a lease has, requests included.
+//! A handle is measured over a million ids at a time, which is one lease, requests included.
 
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on ends")]
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 use criterion::{Criterion, Throughput};
 use mintleaf_client::{Client, blocking};
 
-/// Ids of one measured loop.
+/// How many ids one measured loop takes.
 const IDS: u64 = 1_000_000;
 
 fn main() {
@@ -94,7 +94,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// What a future gives without a wait.
+/// The result of a future that is ready without a wait.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -102,7 +102,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// A server that answers each request with ids that follow those of the last.
+/// Starts a server that answers each request with the ids after those of the previous answer.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -126,7 +126,7 @@ fn answer_all(mut stream: TcpStream, next: &AtomicU64) {
         } else if line.is_empty() {
             let start = next.fetch_add(count, Ordering::Relaxed);
             let end = start + count;
-            // Both shapes at once: the client reads the one that it asked for.
+            // Each answer carries both shapes; the client reads the one that it asked for.
             let body =
                 format!(r#"{{"ids":["{start}"],"ranges":[{{"start":"{start}","end":"{end}"}}]}}"#);
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -1,4 +1,4 @@
-//! What an answer means. Ids are taken from a whole and well-formed answer, or not at all.
+//! What an answer means. Ids come from a complete and well-formed answer, or not at all.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,16 +11,16 @@ use serde::Deserialize;
 use crate::error::Refusal;
 use crate::request::Request;
 
-/// First number past every id.
+/// The first number past all ids.
 const ID_END: u64 = 1 << 63;
-/// A node's longest `Retry-After` that is heeded: no call waits longer.
+/// The longest `Retry-After` of a node that the client obeys: no call waits longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// An answer that has arrived whole.
+/// An answer that has arrived completely.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The header of this name, as it came.
+    /// The header of this name, unparsed.
     pub(crate) retry_after: Option<String>,
     pub(crate) body: Bytes,
 }
@@ -30,17 +30,17 @@ pub(crate) struct Answer {
 pub(crate) enum Meaning {
     /// Ids that may be kept.
     Lease(Vec<Range<u64>>),
-    /// Ids for the call that asked, as they were written, and whether others of the tag may be kept.
+    /// Ids for the call that asked, as the node wrote them, and whether other ids of the tag may be kept.
     Listed { ids: Vec<String>, may_be_kept: bool },
-    /// Ranges that say `"lease": false`: nobody gets them.
+    /// Ranges that say `"lease": false`. They are thrown away.
     NotForKeeping,
-    /// The endpoint failed; another may do better. The wait is what it asked for itself.
+    /// The endpoint failed; another may do better. `rest` is the wait that the endpoint itself asked for.
     Failed { why: String, rest: Option<Duration> },
     /// The tag's rate limit is used up on this endpoint.
     RateLimited { refusal: Refusal, wait: Duration },
-    /// A lease is for more ids than the tag's rate limit lets one request have: so many.
+    /// The lease was for more ids than the tag's rate limit allows in one request, which is `count_max`.
     TooMany { count_max: u64 },
-    /// Every node would say the same.
+    /// A refusal that every node would repeat.
     Refused(Refusal),
 }
 
@@ -88,7 +88,7 @@ fn read_ids(request: &Request, body: &[u8]) -> Result<Meaning, &'static str> {
         return Err("the answer has more or fewer ids than were asked for");
     }
     if may_be_kept {
-        // A tag whose ids may be leased has numbers, and answers list them upward.
+        // A tag whose ids may be leased has numbers as ids, and answers list them in rising order.
         let ids: Option<Vec<_>> = ids.iter().map(|id| number(id)).collect();
         let ids = ids.ok_or("the answer has an id that is no number from 1 to 2^63-1")?;
         checked(joined(&ids), request.count())?;
@@ -99,7 +99,7 @@ fn read_ids(request: &Request, body: &[u8]) -> Result<Meaning, &'static str> {
     Ok(Meaning::Listed { ids, may_be_kept })
 }
 
-/// Ranges that rise, do not overlap, and hold exactly so many ids.
+/// Checks that the ranges rise, do not overlap, and hold exactly `count` ids.
 fn checked(ranges: Vec<Range<u64>>, count: u64) -> Result<Vec<Range<u64>>, &'static str> {
     if ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
         return Err("the answer has ids that do not rise");
@@ -117,17 +117,17 @@ fn range(text: &RangeText<'_>) -> Option<Range<u64>> {
     (1 <= range.start && range.start < range.end && range.end <= ID_END).then_some(range)
 }
 
-/// A decimal number as nodes write it: `parse` alone would take a plus sign too.
+/// A decimal number as nodes write it. `parse` alone would accept a plus sign too.
 fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// An id, if the text is one.
+/// The id that the text holds, if it holds one.
 pub(crate) fn number(text: &str) -> Option<u64> {
     digits(text).filter(|id| (1..ID_END).contains(id))
 }
 
-/// Ids that follow one another as ranges.
+/// Joins consecutive ids into ranges.
 pub(crate) fn joined(ids: &[u64]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for &id in ids {
@@ -169,7 +169,7 @@ fn read_refusal(request: &Request, status: u16, answer: &Answer) -> Meaning {
     }
 }
 
-/// The zone of the node that answered `GET /v1/cluster`; `None` when it names none, or is not understood.
+/// The zone of the node that answered `GET /v1/cluster`; `None` when the answer names none or cannot be read.
 pub(crate) fn zone(answer: &Answer) -> Option<String> {
     #[derive(Deserialize)]
     struct Cluster {

@@ -11,9 +11,9 @@ use crate::lease::line::Reply;
 use crate::reply;
 use crate::request;
 
-/// Ids from a cluster of Mintleaf, for threads.
+/// Ids from a Mintleaf cluster, for threads.
 ///
-/// It is cheap to clone; clones share what is held, and so does the async client that it was made from.
+/// It is cheap to clone. Clones share the ids that they hold, also with the async client that it was made from.
 ///
 /// ```no_run
 /// use mintleaf_client::blocking::Client;
@@ -35,7 +35,7 @@ impl From<client::Client> for Client {
 }
 
 impl Builder {
-    /// The client for threads. No node is asked yet.
+    /// Makes the client for threads. It sends no request yet.
     ///
     /// # Errors
     /// As [`Builder::build`].
@@ -148,7 +148,7 @@ impl Handle {
 fn wait(want: impl FnOnce(Waiter) -> Result<(), Error>) -> Reply {
     let (waiter, told) = mpsc::sync_channel(1);
     match want(Waiter::Thread(waiter)) {
-        // Nobody but the end of the client drops a waiter.
+        // A waiter is dropped only when the client ends.
         Ok(()) => told.recv().unwrap_or(Reply::Failed(Error::Closed)),
         Err(error) => Reply::Failed(error),
     }

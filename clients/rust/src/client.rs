@@ -1,4 +1,4 @@
-//! The client for async code, and how a client is made.
+//! The client for async code, and its builder.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,14 +23,14 @@ use crate::transport::Transport;
 use crate::transport::http::{Http, addresses};
 use crate::transport::tls::Pem;
 
-/// How long the end of a client waits for a name that the operating system is looking up: nothing else takes
-/// any time, and this cannot be broken off.
+/// How long closing a client waits for a name that the operating system is still looking up. A lookup cannot be
+/// cancelled; everything else ends at once.
 const LOOK_UP_MAX: Duration = Duration::from_millis(100);
 
-/// Ids from a cluster of Mintleaf, for async code of any runtime.
+/// Ids from a Mintleaf cluster, for async code on any runtime.
 ///
-/// It is cheap to clone; clones share what is held. [`Client::close`], or the end of the last clone, ends its one
-/// thread and wastes what is held.
+/// It is cheap to clone, and clones share the ids that they hold. [`Client::close`], or dropping the last clone,
+/// ends its one thread and wastes what is held.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), mintleaf_client::Error> {
@@ -51,20 +51,20 @@ pub struct Client {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// The engine and its thread. The last owner's end is that of both.
+/// The engine and its thread. Both end when the last owner is dropped.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The future of [`Client::next_id`]. It takes an id when it is polled first.
+/// The future of [`Client::next_id`]. It takes an id when it is first polled.
 ///
 /// It is written by hand because the poll of an `async fn` is not inlined into other crates, and costs more than an id.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct NextId<'a> {
     client: &'a Client,
     tag: &'a str,
-    /// The wait, when no id was held.
+    /// The pending call, when no id was held.
     waiting: Option<Waiting<'a>>,
 }
 
@@ -93,15 +93,15 @@ impl fmt::Debug for NextId<'_> {
 }
 
 impl Client {
-    /// A client is made in steps; only [`Builder::endpoints`] is needed.
+    /// Starts building a client. Only [`Builder::endpoints`] is required.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The next id of a tag: one that nobody else gets.
+    /// The next id of a tag. No other caller gets this id.
     ///
     /// # Errors
-    /// [`Error`] says which there are.
+    /// [`Error`] lists them.
     #[inline]
     pub fn next_id<'a>(&'a self, tag: &'a str) -> NextId<'a> {
         NextId { client: self, tag, waiting: None }
@@ -111,10 +111,10 @@ impl Client {
         reply::one(self.wait(|waiter| self.inner.engine.want(tag, 1, Vec::new(), waiter)).await)
     }
 
-    /// So many ids of a tag, 1 to 10,000. They need not follow one another.
+    /// `count` ids of a tag, 1 to 10,000. They need not be consecutive.
     ///
     /// # Errors
-    /// As [`Client::next_id`]; what was taken until then is wasted.
+    /// As [`Client::next_id`]; ids taken before the error are wasted.
     pub async fn next_ids(&self, tag: &str, count: usize) -> Result<Vec<u64>, Error> {
         let wanted = request::check_count(count)?;
         let got: Vec<Range<u64>> = self.inner.engine.held_ids(tag, wanted).into_iter().collect();
@@ -124,8 +124,8 @@ impl Client {
         reply::many(self.wait(|waiter| self.inner.engine.want(tag, wanted, got, waiter)).await)
     }
 
-    /// The next id of a tag as the cluster writes it: `INV-2026-000017` of a tag with a format, the decimal number
-    /// of any other.
+    /// The next id of a tag as the cluster writes it: `INV-2026-000017` for a tag with a format, the decimal
+    /// number for any other tag.
     ///
     /// # Errors
     /// As [`Client::next_id`].
@@ -136,7 +136,7 @@ impl Client {
         reply::text(self.wait(|waiter| self.inner.engine.want(tag, 1, Vec::new(), waiter)).await)
     }
 
-    /// The next number of a key of a sequence. Each call asks a node.
+    /// The next number of a key of a sequence. Each call sends a request to a node.
     ///
     /// # Errors
     /// As [`Client::next_id`].
@@ -144,7 +144,7 @@ impl Client {
         reply::one(self.wait(|waiter| self.inner.engine.want_keyed(tag, key, waiter)).await)
     }
 
-    /// The next snowflake id. It shows a time of the last second.
+    /// The next snowflake id. The time in it is at most a second old.
     ///
     /// # Errors
     /// As [`Client::next_id`].
@@ -160,8 +160,8 @@ impl Client {
         reply::one(self.wait(want).await)
     }
 
-    /// Wastes what is held. Calls that wait fail with [`Error::Closed`], and so do all later ones. When it
-    /// returns, the client's thread and connections are gone.
+    /// Wastes what is held. Calls that are waiting fail with [`Error::Closed`], and so do all later ones. When
+    /// this returns, the client's thread and connections are gone.
     pub fn close(&self) {
         self.inner.close();
     }
@@ -169,13 +169,13 @@ impl Client {
     async fn wait(&self, want: impl FnOnce(Waiter) -> Result<(), Error>) -> Reply {
         let (waiter, told) = oneshot::channel();
         match want(Waiter::Task(waiter)) {
-            // Nobody but the end of the client drops a waiter.
+            // A waiter is dropped only when the client ends.
             Ok(()) => told.await.unwrap_or(Reply::Failed(Error::Closed)),
             Err(error) => Reply::Failed(error),
         }
     }
 
-    /// A client whose tasks run on a runtime of the caller's.
+    /// A client whose tasks run on the caller's runtime.
     pub(crate) fn over(transport: Box<dyn Transport>, settings: Settings, on: Runtime) -> Self {
         let engine = Engine::new(Network::new(transport, settings, seed()), on);
         Self { inner: Arc::new(Inner { engine, thread: Mutex::new(None) }) }
@@ -187,7 +187,7 @@ impl Inner {
         self.engine.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The thread ends by itself; a panic of it has nothing to tell the caller.
+            // The thread ends by itself. If it panicked, the caller has no use for the panic.
             let _ = thread.join();
         }
     }
@@ -205,7 +205,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What a client is made from.
+/// The settings that a client is made from.
 #[derive(Clone, Default)]
 #[must_use = "a builder makes nothing until `build`"]
 pub struct Builder {
@@ -216,60 +216,60 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The nodes: `http://HOST:PORT` or `https://HOST:PORT`. Requests go to the first of them, in a random order,
-    /// that is well.
+    /// The nodes: `http://HOST:PORT` or `https://HOST:PORT`. The client orders them at random and sends each
+    /// request to the first one that works.
     pub fn endpoints(mut self, endpoints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.endpoints.extend(endpoints.into_iter().map(Into::into));
         self
     }
 
-    /// What `mintleaf token new` printed. Over `http://` everybody on the way can read it.
+    /// The token that `mintleaf token new` printed. Over `http://` everyone on the network path can read it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// The client's zone: nodes that were started with this `--zone` are asked first.
+    /// The client's zone. Nodes that were started with the same `--zone` are asked first.
     pub fn zone(mut self, zone: impl Into<String>) -> Self {
         self.settings.zone = Some(zone.into());
         self
     }
 
-    /// The CAs that nodes' certificates must come from, in PEM. The machine's own unless told otherwise.
+    /// The CAs that must have signed the nodes' certificates, in PEM. Default: the machine's own CAs.
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.pem.cas = Some(pem.into());
         self
     }
 
-    /// What the client proves itself by, for nodes that ask for certificates: its chain and its key, in PEM.
+    /// The certificate chain and key, in PEM, that the client presents to nodes that require client certificates.
     pub fn identity_pem(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.pem.identity = Some((chain.into(), key.into()));
         self
     }
 
-    /// How long a call waits at most: 10 s unless told otherwise; 1 ms to a day.
+    /// How long a call may wait. Default 10 s; 1 ms to a day.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
-    /// How long one node may take over an answer before the next is asked: 2.5 s unless told otherwise; 1 ms to a day.
+    /// How long one node may take to answer before the next is asked. Default 2.5 s; 1 ms to a day.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.settings.attempt_timeout = timeout;
         self
     }
 
-    /// Most ids that are leased at once: 1,000,000 unless told otherwise, and no more than that. The end of a
-    /// process wastes up to three times as many of each tag.
+    /// The largest number of ids in one lease. Default, and maximum: 1,000,000. When a process ends, up to
+    /// three times this number of ids is wasted for each tag.
     pub fn lease_max(mut self, ids: u32) -> Self {
         self.settings.lease_max = ids;
         self
     }
 
-    /// The client. No node is asked yet.
+    /// Makes the client. It sends no request yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] names the setting that is not possible.
+    /// [`Error::InvalidArgument`] names the invalid setting.
     pub fn build(self) -> Result<Client, Error> {
         self.settings.check()?;
         let http = Http::new(addresses(&self.endpoints)?, &self.pem, self.token.as_deref())?;
@@ -292,7 +292,7 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Token and key are not shown.
+        // The token and the key stay out of the output.
         let Self { endpoints, settings, .. } = self;
         f.debug_struct("Builder")
             .field("endpoints", endpoints)
@@ -301,7 +301,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// A number that differs from client to client: the standard library seeds its hashers so.
+/// A number that differs between clients, because the standard library seeds its hashers at random.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("mintleaf")

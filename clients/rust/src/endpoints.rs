@@ -1,16 +1,16 @@
-//! Which endpoint is asked next, and which ones rest because they failed.
+//! Chooses the endpoint to ask next. An endpoint that has failed rests for a while.
 
 use std::time::Duration;
 
-/// The first rest after an answer.
+/// The rest after the first failure since an answer.
 const REST_MIN: Duration = Duration::from_millis(50);
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_secs(5);
 
-/// The endpoints of a client, by their place in its settings.
+/// The endpoints of a client, numbered by their place in its settings.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
-    /// In the order in which this client asks.
+    /// The endpoints, in this client's order of preference.
     order: Vec<Endpoint>,
     random: Random,
 }
@@ -25,7 +25,7 @@ struct Endpoint {
 }
 
 impl Endpoints {
-    /// So many endpoints, in an order that `seed` decides.
+    /// `count` endpoints, in an order that `seed` decides.
     pub(crate) fn new(count: usize, seed: u64) -> Self {
         let mut random = Random(seed);
         let rested = |number| Endpoint {
@@ -41,7 +41,7 @@ impl Endpoints {
         Self { order, random }
     }
 
-    /// The endpoint to ask, and until when it rests.
+    /// The endpoint to ask, and the end of its rest.
     pub(crate) fn pick(&self, now: Duration) -> (usize, Duration) {
         let rested = |endpoint: &&Endpoint| endpoint.rests_until <= now;
         let first = self.order.iter().find(rested);
@@ -49,7 +49,7 @@ impl Endpoints {
         first.map_or((0, now), |endpoint| (endpoint.number, endpoint.rests_until))
     }
 
-    /// An endpoint failed, and asked for a rest of its own perhaps.
+    /// An endpoint failed. `asked_for` is the rest that its answer requested, if any.
     pub(crate) fn failed(&mut self, number: usize, now: Duration, asked_for: Option<Duration>) {
         let factor = 0.5 + self.random.unit() / 2.0;
         if let Some(endpoint) = self.endpoint(number) {
@@ -67,7 +67,7 @@ impl Endpoints {
         }
     }
 
-    /// Whether an endpoint is in the client's zone: those are asked before all others.
+    /// Notes whether an endpoint is in the client's zone. Endpoints in the zone are asked before all others.
     pub(crate) fn set_in_zone(&mut self, number: usize, is_in_zone: bool) {
         if let Some(endpoint) = self.endpoint(number) {
             endpoint.is_in_zone = is_in_zone;
@@ -75,7 +75,7 @@ impl Endpoints {
         self.order.sort_by_key(|endpoint| !endpoint.is_in_zone);
     }
 
-    /// `period`, more or less a tenth.
+    /// `period`, varied by up to a tenth either way.
     pub(crate) fn about(&mut self, period: Duration) -> Duration {
         period.mul_f64(0.9 + self.random.unit() / 5.0)
     }
@@ -85,7 +85,7 @@ impl Endpoints {
     }
 }
 
-/// Numbers that need not be secret (SplitMix64): they spread clients over nodes, and their attempts over time.
+/// Random numbers that need not be secret (SplitMix64). They spread clients over nodes, and attempts over time.
 #[derive(Debug)]
 struct Random(u64);
 

@@ -1,14 +1,14 @@
-//! A client without its face: its lines, and the flights that fill them.
+//! A client without its public interface: its lines, and the flights that fill them.
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `slot` | a line with its lock, and who waits on it |
+//! | `slot` | a line with its lock, and the calls that wait on it |
 //! | `lines` | the lines of tags, by name |
 //! | `network` | the attempts of a flight |
 //!
-//! Ids that are held are taken on the caller's thread. Whatever waits for the network is a task of one runtime,
-//! which [`crate::client`] gives a thread of its own. A call that has to wait leaves a [`Waiter`] with its line; a
-//! flight, or the end of the client, tells it.
+//! Ids that are held are taken on the caller's thread. Everything that waits for the network is a task on one
+//! runtime, which [`crate::client`] runs on a separate thread. A call that has to wait leaves a [`Waiter`] with its
+//! line. A flight, or the end of the client, sends the reply to it.
 
 mod lines;
 pub(crate) mod network;
@@ -31,7 +31,7 @@ use lines::Lines;
 use network::{Network, Outcome};
 use slot::{Slot, Waiter, fresh};
 
-/// Most tags of which ids are kept. Calls for others each ask for themselves.
+/// The largest number of tags whose ids are kept. Calls for further tags each send their own request.
 const LINES_MAX: usize = 10_000;
 
 /// Everything that calls and flights share.
@@ -40,13 +40,13 @@ pub(crate) struct Engine {
     lines: Lines,
     snowflakes: Arc<Slot>,
     registry: Mutex<Registry>,
-    /// Calls without a line that wait at the moment.
+    /// Calls without a line that are waiting now.
     loose_calls: AtomicUsize,
     closing: watch::Sender<bool>,
     runtime: Handle,
 }
 
-/// Held while a line is made, and while all are closed: so none is missed.
+/// Held while a line is made and while all lines are closed, so closing misses no line.
 #[derive(Debug, Default)]
 struct Registry {
     lines: usize,
@@ -79,7 +79,7 @@ impl Engine {
         self.lines.with(tag, |slot| self.take(slot, 1))?.map(|ids| ids.start)
     }
 
-    /// Up to so many ids of a tag that are held.
+    /// Up to `count` ids of a tag that are held.
     pub(crate) fn held_ids(self: &Arc<Self>, tag: &str, count: u64) -> Option<Range<u64>> {
         self.lines.with(tag, |slot| self.take(slot, count))?
     }
@@ -114,7 +114,7 @@ impl Engine {
         self.carry_out(slot, step);
     }
 
-    /// The line of a tag, made if need be; `None` when there are too many.
+    /// The line of a tag, which is made if it does not exist. `None` when there are too many lines.
     pub(crate) fn slot(&self, tag: &str) -> Result<Option<Arc<Slot>>, Error> {
         if let Some(slot) = self.lines.with(tag, Arc::clone) {
             return Ok(Some(slot));
@@ -136,7 +136,7 @@ impl Engine {
         Ok(Some(slot))
     }
 
-    /// A call that waits for ids of a tag, beyond those that it `got`.
+    /// A call that waits for ids of a tag, in addition to those in `got`.
     pub(crate) fn want(
         self: &Arc<Self>,
         tag: &str,
@@ -230,7 +230,7 @@ impl Engine {
         let mut asking = pin!(self.network.ask(&request, order.deadline, Some(slot)));
         let mut closing = self.closing.subscribe();
         let outcome = loop {
-            // A call that comes later than now has a later deadline than this.
+            // A call that arrives later has a later deadline than this.
             let wake = slot.line().next_deadline().unwrap_or_else(|| self.deadline());
             tokio::select! {
                 outcome = &mut asking => break outcome,
@@ -259,7 +259,7 @@ impl Engine {
         self.carry_out(slot, step);
     }
 
-    /// The flight of one call, whose ids are for it alone.
+    /// The flight of one call. Its ids go to this call alone.
     async fn ask_for_itself(
         &self,
         request: &Request,
@@ -274,7 +274,7 @@ impl Engine {
                 Outcome::Listed { ids, .. } => Reply::Listed(ids),
                 Outcome::Refused(refusal) => Reply::Failed(Error::Refused(refusal)),
                 Outcome::TimeUp(error) => Reply::Failed(error),
-                // Ranges were not asked for.
+                // This request did not ask for ranges.
                 Outcome::Lease(_) | Outcome::NotForKeeping | Outcome::TooMany(_) => {
                     Reply::Failed(Error::Closed)
                 }
@@ -292,7 +292,7 @@ impl Engine {
         }
     }
 
-    /// Throws away what is held and ends every call and every task.
+    /// Throws away what is held, and ends every call and every task.
     pub(crate) fn close(self: &Arc<Self>) {
         {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +309,7 @@ impl Engine {
 
     /// Returns once the client is closed.
     pub(crate) async fn closed(&self) {
-        // An error would mean that the engine is gone, while it is borrowed here.
+        // An error would mean that the engine has been dropped, but it is borrowed here.
         let _ = self.closing.subscribe().wait_for(|is_closing| *is_closing).await;
     }
 }

@@ -1,39 +1,39 @@
-//! What a call fails with.
+//! The errors of a call.
 
 use std::fmt;
 
-/// Why a call has no id.
+/// Why a call returned no id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A node refused, and every node would: an unknown or frozen tag, a token that does not allow it.
+    /// A node refused, as every node would: the tag is unknown or frozen, or the token does not allow the call.
     Refused(Refusal),
-    /// No node answered in time; the text says what the last attempt met. A later call may succeed.
+    /// No node answered in time. The text describes the failure of the last attempt. A later call may succeed.
     Unavailable(String),
-    /// 10,000 calls wait already. A later call may succeed.
+    /// 10,000 calls are waiting already. A later call may succeed.
     Overloaded,
     /// The client is closed.
     Closed,
-    /// An argument that no node would take; the text names it and its bounds.
+    /// An argument that every node would reject. The text names it and its bounds.
     InvalidArgument(String),
-    /// The tag's ids are texts, as this one is. `next_text` is for such tags. The id is wasted.
+    /// The tag's ids are texts, such as this one; use `next_text` for such tags. The id is wasted.
     NotANumber(String),
 }
 
-/// What a node said when it refused: a problem as RFC 9457 has it.
+/// A node's refusal: a problem document (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The stable code, such as `unknown_tag` or `frozen`; empty when the answer had none.
+    /// The stable code, such as `unknown_tag` or `frozen`. Empty when the answer had none.
     pub code: String,
-    /// A sentence for people; may be empty.
+    /// A sentence for people. May be empty.
     pub detail: String,
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later although no operator changes anything.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::Overloaded => true,
@@ -42,7 +42,7 @@ impl Error {
         }
     }
 
-    /// A stable word for the kind of error: the node's own `code` when it refused.
+    /// A stable word for the kind of error. For a refusal it is the node's own `code`.
     pub fn code(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.code,

@@ -8,10 +8,10 @@ use crate::client::Client;
 use crate::engine::slot::Slot;
 use crate::error::Error;
 
-/// Ids of one tag for one thread or task, which takes them in blocks: most calls are an addition.
+/// Ids of one tag for one thread or task, which takes them in blocks. Most calls are a single addition.
 ///
-/// What it holds when it is dropped is wasted: an eighth of a lease at most. Once its client is closed, it
-/// hands out what is left of its block, and then fails.
+/// The ids that a handle still holds when it is dropped are wasted: at most an eighth of a lease. Once its client is
+/// closed, a handle hands out the rest of its block, and then fails.
 ///
 /// ```no_run
 /// # async fn example(client: mintleaf_client::Client) -> Result<(), mintleaf_client::Error> {
@@ -39,7 +39,7 @@ impl Block {
     #[inline]
     pub(crate) fn next(&mut self) -> Option<u64> {
         let id = self.next;
-        // An empty block is no block: nobody gets 0.
+        // In an empty block `next` equals `end`, so 0 is never handed out.
         if id < self.end {
             self.next = id + 1;
             return Some(id);
@@ -47,7 +47,7 @@ impl Block {
         None
     }
 
-    /// Goes on with these ids; what is left of the block must be nothing.
+    /// Continues with these ids. The block must be used up.
     pub(crate) fn set(&mut self, ids: Range<u64>) {
         debug_assert_eq!(self.next, self.end);
         (self.next, self.end) = (ids.start, ids.end);
@@ -55,10 +55,10 @@ impl Block {
 }
 
 impl Client {
-    /// Ids of one tag for one thread or task: the fastest way to many.
+    /// Ids of one tag for one thread or task: the fastest way to take many.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when no node would take the tag, [`Error::Closed`].
+    /// [`Error::InvalidArgument`] when every node would reject the tag, [`Error::Closed`].
     pub fn handle(&self, tag: &str) -> Result<Handle, Error> {
         let slot = self.inner.engine.slot(tag)?;
         Ok(Handle { block: Block::default(), client: self.clone(), tag: tag.to_owned(), slot })
@@ -66,7 +66,7 @@ impl Client {
 }
 
 impl Handle {
-    /// The next id, if one is held: a call without an await.
+    /// The next id, if one is held. It never waits.
     #[inline]
     pub fn next_held(&mut self) -> Option<u64> {
         match self.block.next() {

@@ -1,8 +1,8 @@
 //! Ids from Mintleaf, leased in ranges and handed out in process.
 //!
-//! A client asks a node for many ids at once and hands them out from memory; the next ranges are on their way before
-//! the present one is used up. It goes to another node when one fails, and never hands out an id twice.
-//! `docs/clients.md` is the specification of this, and of what it wastes.
+//! A client asks a node for many ids at once and hands them out from memory. It asks for the next ranges before the
+//! current one is used up. When a node fails it asks another, and it never hands out an id twice.
+//! `docs/clients.md` specifies this, and what a client may waste.
 //!
 //! ```no_run
 //! use mintleaf_client::Client;
@@ -18,27 +18,27 @@
 //! # }
 //! ```
 //!
-//! [`blocking::Client`] is the same for threads. Both do their requests on one thread of their own, so no runtime is
-//! needed, and none that is busy or ends disturbs them.
+//! [`blocking::Client`] is the same for threads. Each client sends its requests from a thread that it owns. So it needs
+//! no runtime, and a busy or ending runtime does not disturb it.
 //!
-//! **Outside the promise:** a copy of the process with its memory, by `fork()` without `exec`, a checkpoint that is
-//! resumed twice, or a virtual machine that is cloned while it runs. Both copies hold the same ids.
+//! **Not covered:** a copy of the process with its memory, made by `fork()` without `exec`, by resuming a checkpoint
+//! twice, or by cloning a running virtual machine. Both copies hold the same ids.
 //!
 //! # The modules, from the bottom to the top
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | `sync` | Pure: the atomics of the cursor |
-//! | `error` | Pure: what a call fails with |
+//! | `error` | Pure: the errors of a call |
 //! | `endpoints` | Pure: which endpoint is asked next, and which rest |
-//! | `lease` | Pure: what is held, who waits for it, and when more is asked for |
-//! | `request` | What nodes are asked for |
+//! | `lease` | Pure: what is held, which calls wait for it, and when more is asked for |
+//! | `request` | Requests to nodes |
 //! | `answer` | What an answer means |
-//! | `reply` | What a call's reply is to its caller |
-//! | `settings` | What a client is told when it is made |
-//! | `transport` | Requests on their way, over HTTP/1.1 |
+//! | `reply` | Turns a reply into what the call returns |
+//! | `settings` | The settings of a client |
+//! | `transport` | Sends requests over HTTP/1.1 |
 //! | `engine` | Flights: attempts, deadlines, tasks |
-//! | `client` | The client for async code, and how it is made |
+//! | `client` | The client for async code, and its builder |
 //! | `handle` | Ids of one tag for one owner |
 //! | [`blocking`] | The client for threads |
 //!
@@ -48,10 +48,10 @@
 //! | --- | --- |
 //! | line | One tag, or the snowflakes. |
 //! | lease, held | The ids of one answer; what is left of them. |
-//! | cursor | Where the ids of a lease are handed out, without a lock. |
-//! | call | What the user called, and awaits. |
+//! | cursor | Hands out the ids of a lease, without a lock. |
+//! | call | A function of the client that the user called and waits for. |
 //! | flight, attempt | All requests for one lease or one call; one of them. |
-//! | step | What is to be done after something happened to a line. |
+//! | step | What must be done after an event of a line. |
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

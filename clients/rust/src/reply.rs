@@ -1,4 +1,4 @@
-//! What a call's reply is to the caller.
+//! Turns a reply into what the call returns.
 
 use crate::answer::number;
 use crate::error::Error;

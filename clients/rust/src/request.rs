@@ -1,19 +1,19 @@
-//! What nodes are asked for: arguments within their bounds, and the path of a request.
+//! Requests to nodes: arguments within their bounds, and the path.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::Error;
 
-/// Most characters of a tag.
+/// The most characters of a tag.
 const TAG_CHARS_MAX: usize = 128;
-/// Most bytes of a sequence's key.
+/// The most bytes of a sequence's key.
 const KEY_BYTES_MAX: usize = 256;
-/// Most ids of one call, and of one answer that lists them.
+/// The most ids of one call, and of one answer that lists them.
 pub(crate) const COUNT_MAX: usize = 10_000;
-/// What stands in a path as it is. The dot does not: nothing on the way may take `..` for a way up.
+/// Characters that a path carries unescaped. The dot is escaped, so that no proxy takes `..` for the parent directory.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
-/// One question.
+/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Ids of a tag, as a list or as ranges.
@@ -22,7 +22,7 @@ pub(crate) enum Request {
     Snowflakes { count: u64, as_ranges: bool },
     /// The next number of a key.
     Sequence { tag: String, key: String },
-    /// Who and where the nodes are.
+    /// The members of the cluster and their addresses.
     Cluster,
 }
 
@@ -53,7 +53,7 @@ impl Request {
         }
     }
 
-    /// Whether as ranges.
+    /// Whether it asks for ranges.
     pub(crate) fn as_ranges(&self) -> bool {
         match self {
             Self::Segment { as_ranges, .. } | Self::Snowflakes { as_ranges, .. } => *as_ranges,
@@ -89,7 +89,7 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     Err(Error::InvalidArgument(fault))
 }
 
-/// Whether one call may want so many ids.
+/// Whether one call may ask for `count` ids.
 pub(crate) fn check_count(count: usize) -> Result<u64, Error> {
     if (1..=COUNT_MAX).contains(&count) {
         return Ok(count as u64);

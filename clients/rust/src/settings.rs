@@ -1,4 +1,4 @@
-//! What a client is told when it is made.
+//! The settings of a client.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use crate::error::Error;
 use crate::lease::line::Kind;
 use crate::lease::sizing::Rules;
 
-/// Most ids of one answer that gives ranges.
+/// The most ids of one answer that gives ranges.
 pub(crate) const LEASE_MAX: u32 = 1_000_000;
 /// How long a lease of a tag is to last.
 const TAG_LEASE_LASTS: Duration = Duration::from_secs(10);
-/// Most snowflakes of one lease.
+/// The most snowflakes of one lease.
 const SNOWFLAKES_MAX: u64 = 100_000;
 /// How long a lease of snowflakes is to last.
 const SNOWFLAKE_LEASE_LASTS: Duration = Duration::from_millis(500);
-/// How old the answer may be of which a snowflake is handed out.
+/// Snowflakes are handed out up to this long after their answer arrived.
 const SNOWFLAKES_FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// Deadlines and bounds; the addresses of the nodes are the transport's.
+/// Deadlines and bounds. The transport has the nodes' addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// How long a call waits.
     pub(crate) timeout: Duration,
     /// How long one attempt may take.
     pub(crate) attempt_timeout: Duration,
-    /// Most ids of a lease, 1 to [`LEASE_MAX`].
+    /// The most ids of a lease, 1 to [`LEASE_MAX`].
     pub(crate) lease_max: u32,
     /// The client's zone.
     pub(crate) zone: Option<String>,

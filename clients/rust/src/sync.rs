@@ -1,3 +1,3 @@
-//! The atomics that the cursor of a lease is made of. A test puts loom's in their place.
+//! The atomics that a lease's cursor is made of. A test replaces them with loom's.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};

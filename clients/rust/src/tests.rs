@@ -1,13 +1,13 @@
-//! The cases of `docs/clients.md` that need no network: a script answers, and time passes when everybody waits.
+//! The cases of `docs/clients.md` that need no network. A script answers, and time passes when all tasks wait.
 //!
 //! | file | which cases |
 //! | --- | --- |
-//! | `script` | what answers |
-//! | `nodes` | nodes that die, linger, rest and come back |
+//! | `script` | the endpoints' answers |
+//! | `nodes` | nodes that die, hang, rest and come back |
 //! | `leases` | sizes, flights, threads and old snowflakes |
-//! | `shapes` | what is never kept, texts and sequences |
-//! | `refusals` | what is asked again, when, and what is not |
-//! | `closing` | the end of a client |
+//! | `shapes` | ids that are never kept, texts and sequences |
+//! | `refusals` | which requests are repeated, when, and which are not |
+//! | `closing` | closing a client |
 
 mod closing;
 mod leases;

@@ -1,11 +1,11 @@
-//! Requests on their way to endpoints, and whole answers back.
+//! Sends requests to endpoints and returns complete answers.
 //!
 //! | file | what it is |
 //! | --- | --- |
 //! | `address` | the addresses of endpoints |
 //! | `http` | connections over HTTP/1.1, and the ones that are kept |
-//! | `tls` | whom a client trusts, and what it proves itself by |
-//! | `named_certificates` | nodes whose own certificate a user has named |
+//! | `tls` | the CAs that a client trusts, and the certificate that it presents |
+//! | `named_certificates` | nodes whose own certificate the user has listed |
 
 pub(crate) mod address;
 pub(crate) mod http;
@@ -18,10 +18,10 @@ use std::pin::Pin;
 use crate::answer::Answer;
 use crate::request::Request;
 
-/// An attempt under way: a whole answer, or why there is none. Dropping it gives the answer up for good.
+/// An attempt under way. It yields a complete answer, or the reason why there is none. Dropping it abandons the answer.
 pub(crate) type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>>;
 
-/// What carries requests. The one that ships is [`http::Http`]; tests have a script.
+/// Sends requests. The product has [`http::Http`]; tests have a script.
 pub(crate) trait Transport: Send + Sync {
     /// How many endpoints there are.
     fn endpoints(&self) -> usize;

@@ -1,8 +1,8 @@
 //! The cursor of a lease under loom: the orders in which takers and an installer can meet at its atomics.
 //!
-//! The file that ships is compiled here once more, over loom's atomics. Its cells are as few as can be, so that
-//! takers fall behind within a few steps. Looked at is every order in which threads are interrupted twice at most: a taker
-//! is overtaken with one interruption, and all orders would take hours.
+//! The product's file is compiled here once more, with loom's atomics. It has as few cells as possible, so that
+//! takers fall behind within a few steps. The test explores every order with at most two preemptions: one
+//! preemption is enough for an installer to overtake a taker, and all orders would take hours.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
@@ -25,7 +25,7 @@ fn range(ids: Range<u64>) -> Installed {
     Installed { ids, refill_at: 0, stale_at: NEVER, block: 1 }
 }
 
-/// As many interruptions as the orders have that are looked at.
+/// The largest number of preemptions in the orders that are explored.
 const INTERRUPTIONS: usize = 2;
 
 fn every_order(model: impl Fn() + Sync + Send + 'static) {
@@ -34,8 +34,8 @@ fn every_order(model: impl Fn() + Sync + Send + 'static) {
     orders.check(model);
 }
 
-/// Runs takers of so many ids each beside an installer of ranges, in every order, and fails if an id is handed
-/// out that was not installed, that two have, or that was taken back.
+/// Runs takers of `counts` ids each and an installer of ranges, in every order. Fails if a taker gets an id
+/// that was not installed, that another taker has, or that was taken back.
 fn no_id_twice<const CELLS: usize>(counts: &'static [u64], ranges: &'static [(u64, u64)]) {
     let ranges: Vec<_> = ranges.iter().map(|&(start, end)| start..end).collect();
     every_order(move || {
@@ -79,7 +79,7 @@ fn a_taker_that_a_new_range_overtakes_takes_of_one_of_the_two() {
 
 #[test]
 fn a_taker_whose_cell_serves_another_range_takes_nothing() {
-    // The ranges follow one another: an offset of the one, read with the start of the other, would be its id.
+    // The ranges are consecutive: an offset into one, added to the start of the other, would be an id of the other.
     no_id_twice::<1>(&[2], &[(10, 12), (12, 14), (14, 16)]);
     no_id_twice::<2>(&[2], &[(10, 12), (12, 14), (14, 16), (16, 18)]);
 }

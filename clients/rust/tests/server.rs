@@ -1,4 +1,4 @@
-//! The client over real connections, against servers that die in the middle of an answer, linger, close kept
+//! The client over real connections, against servers that die in the middle of an answer, hang, close kept
 //! connections, or speak TLS.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
@@ -45,7 +45,7 @@ fn requests_say_who_asks_what_and_for_how_many() {
 
 #[test]
 fn node_dies_during_the_answer() {
-    // In the middle of a number, and right behind a whole range.
+    // In the middle of a number, and right after a complete range.
     for cut_at in [
         br#"{"ranges":[{"start":"900"#.len(),
         br#"{"ranges":[{"start":"900000","end":"900101"}"#.len(),
@@ -101,7 +101,8 @@ fn answer_is_slow() {
             .build_blocking()
             .unwrap()
     };
-    // Clients differ in whom they ask first. The one call of this one is answered, so it has no request under way.
+    // Each client asks the servers in its own random order. This client's one call is answered, so no request
+    // is under way.
     let client = loop {
         let client = build();
         assert!(client.next_id("orders").unwrap() < 900_000, "another endpoint answered");
@@ -130,7 +131,7 @@ fn kept_connection_was_closed() {
     let server = Server::counting();
     let client = Client::builder()
         .endpoints([server.url()])
-        // A rest would end after this.
+        // As long as the longest rest.
         .timeout(Duration::from_secs(5))
         .build_blocking()
         .unwrap();

@@ -1,8 +1,8 @@
-//! Which node makes a connection, as the first frame on it says.
+//! Which node opened a connection, according to the first frame on it.
 //!
-//! All nodes dial the one address that a peer advertises, and on loopback all come from 127.0.0.1.
-//! The head of a frame, which names its sender, tells them apart; the proxy reads nothing else of it. (The
-//! kernel's table of sockets would tell too, but takes a second to read on a busy machine.)
+//! All nodes dial the one address that a peer advertises, and on loopback all of them come from 127.0.0.1. The
+//! head of a frame names its sender; the proxy reads nothing else of it. (The kernel's table of sockets would
+//! show the caller too, but takes a second to read on a busy machine.)
 
 use std::io;
 
@@ -10,18 +10,18 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::links::NodeId;
 
-/// The first bytes of a connection: the magic of nodes, and the protocol whose frames are known here.
+/// The first bytes of a connection: the magic of nodes, and the version of the protocol that this file can parse.
 const GREETING: &[u8] = b"MLRP\x03";
-/// The width of the length before each frame.
+/// The size of the length field before each frame.
 const FRAME_LENGTH_BYTES: usize = 4;
-/// The width of the format and the checksum, which stand before the fields of a frame.
+/// The size of the format and the checksum, which precede the fields of a frame.
 const CHECKSUM_BYTES: usize = 5;
-/// The largest width of the fields up to the sender's id.
+/// The most bytes that the fields up to the sender's id take.
 const FIELDS_BYTES_MAX: usize = 64;
-/// How much of a connection is read at most; a greeting and the fields that matter are far shorter.
+/// The most that is read of a connection. A greeting and the fields that matter are far shorter.
 const START_BYTES_MAX: usize = 8 << 10;
 
-/// Reads from a new connection until its maker is known. Returns the maker, and the bytes that were read.
+/// Reads from a new connection until the caller is known. Returns the caller, and the bytes that were read.
 ///
 /// # Errors
 /// When the connection ends before that, or is not one between nodes.
@@ -38,7 +38,7 @@ pub(crate) async fn of(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(NodeI
     Err(unknown("its greeting does not end"))
 }
 
-/// The sender named by the start of a connection; `None` when more of it is needed.
+/// The sender according to the start of a connection; `None` when more bytes are needed.
 fn sender(start: &[u8]) -> io::Result<Option<NodeId>> {
     let known = start.len().min(GREETING.len());
     if start[..known] != GREETING[..known] {
@@ -58,8 +58,8 @@ fn first_frame(start: &[u8]) -> Option<&[u8]> {
     start.get(GREETING.len() + FRAME_LENGTH_BYTES..)
 }
 
-/// A frame is an optional header and a request. A header begins with the cluster and its sender; a
-/// frame without one is a handshake, which begins with its sender.
+/// A frame is an optional header and a request. A header begins with the cluster and the sender. A frame
+/// without a header is a handshake, which begins with its sender.
 fn node_id(fields: &[u8]) -> Option<NodeId> {
     let (_, fields) = match fields.split_first()? {
         (0, request) => number(request)?,
@@ -68,7 +68,7 @@ fn node_id(fields: &[u8]) -> Option<NodeId> {
     number(fields).map(|(id, _)| id)
 }
 
-/// An integer of variable length, and what follows it. One that is wider than 64 bits is read to its end, and its
+/// A variable-length integer, and the bytes after it. An integer wider than 64 bits is read to its end, but its
 /// value is not kept.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
@@ -95,7 +95,7 @@ fn unknown(why: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// With a length that nobody looks at.
+    /// The length in it is ignored.
     const HEAD: &[u8] = b"MLRP\x03\xff\0\0\0";
 
     fn request(fields: &[u8]) -> Vec<u8> {

@@ -29,17 +29,17 @@ use crate::summary::Summary;
 use crate::workload::Workload;
 use crate::world::{WINDOW_LONGEST, World, climate, drain, links, snapshot_entries, window};
 
-/// How long the cluster may take to form on a busy machine, before anything is broken.
+/// How long the cluster may take to form on a busy machine, before the first fault.
 const FORMING_MAX: Duration = Duration::from_secs(60);
-/// How long a leader stays down at most where nothing else is broken.
+/// How long a leader stays down at most when there are no other faults.
 const KILL_HOLD_MAX: Duration = Duration::from_secs(2);
-/// Rounds that `--plan` shows.
+/// How many rounds `--plan` prints.
 const PLANNED: usize = 40;
 
-/// Runs a campaign; false when a promise was broken.
+/// Runs a campaign. Returns false when a promise was broken.
 ///
 /// # Errors
-/// When it could not be carried through, so that nothing is known.
+/// When the campaign could not be completed, so that its verdict is unknown.
 pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
     let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
@@ -52,8 +52,8 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     }
     let (mut kinds, mut skipped) = machine.kinds(options)?;
     skipped.extend(syncs.as_ref().err().cloned());
-    // After a restore, snowflakes begin behind the longest window: a round must not wait for a minute.
-    // In a bad climate, a cluster is not begun anew in the time that a round has.
+    // After a restore, snowflakes begin after the longest window, and a round must not wait for a minute. In a
+    // bad climate, forming a cluster again takes longer than a round.
     let restores = window(seed) != WINDOW_LONGEST && climate.is_mild();
     kinds.retain(|kind| kind.needs != Need::OneBuild || restores);
     if kinds.is_empty() {
@@ -164,7 +164,7 @@ impl<'a> Campaign<'a> {
         Ok(Self { options, seed, climate, dir, cluster, sessions, nemesis, log, summary })
     }
 
-    /// Lets what was to turn bad at the leader turn bad.
+    /// Applies the part of the climate that waits for a leader.
     async fn settle_under_the_leader(&mut self, syncs: Option<&SlowSyncs>) -> Result<(), String> {
         if !self.climate.waits() {
             return Ok(());
@@ -175,7 +175,7 @@ impl<'a> Campaign<'a> {
         settled.map_err(|error| error.to_string())
     }
 
-    /// Within what every node must serve again after a fault has ended.
+    /// The time within which every node must serve again after a fault has ended.
     fn recovery(&self) -> Duration {
         self.climate.stretch(self.options.recovery())
     }
@@ -193,7 +193,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Breaks something, heals it, and waits until all nodes serve.
+    /// Inflicts the faults of a round, heals them, and waits until all nodes serve.
     async fn round(&mut self, round: &Round) {
         let leader = self.cluster.leader().await.unwrap_or(self.cluster.nodes.ids()[0]);
         let mut said = Vec::new();
@@ -210,8 +210,8 @@ impl<'a> Campaign<'a> {
         self.tell(&format!("{}; led by {leader}, {:?}; {served}", said.join(" + "), round.hold));
     }
 
-    /// Says in words what came of waiting for every node to serve. Nodes that gave up their data join again, once
-    /// each, and then the wait begins anew.
+    /// Waits until every node serves, and returns the outcome in words. Nodes that gave up their data join
+    /// again, once each; then the wait starts over.
     async fn await_serving(&mut self) -> String {
         let mut joined = BTreeSet::new();
         let waited = loop {
@@ -240,14 +240,14 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Waits for every node to serve. A node that gives up its data meanwhile is recorded as a fault.
+    /// Waits until every node serves. A node that gives up its data during the wait is recorded as a fault.
     async fn wait_once(
         &self,
         joined: &BTreeSet<NodeId>,
     ) -> Result<BTreeMap<NodeId, Duration>, String> {
         let watched = async {
-            // The sleep keeps the next fault out of the millisecond of the healing, where the judge could not tell it from
-            // the fault that was healed.
+            // The sleep keeps the next fault out of the millisecond of the healing. The judge could not
+            // distinguish it from the fault that was healed.
             loop {
                 sleep(Duration::from_millis(100)).await;
                 if !self.cluster.spoilt().is_subset(joined) {
@@ -316,7 +316,7 @@ impl<'a> Campaign<'a> {
         Ok(clean)
     }
 
-    /// Promises that cannot be judged, because a binary does not log what it is granted.
+    /// Promises that cannot be judged, because a binary does not log its grants.
     fn unrecorded(&mut self) -> Vec<Invariant> {
         let logs = |path: &PathBuf| {
             let holds = |bytes: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! The nodes by their ids, for the HTTP client that all tests share.
+//! Addresses nodes by their ids, with the HTTP client that all tests share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::links::{Addresses, NodeId};
 
-/// Asks nodes.
+/// Sends requests to nodes.
 #[derive(Clone)]
 pub(crate) struct Client {
     client: mintleaf_harness::Client,
@@ -28,7 +28,7 @@ impl Client {
     /// Sends one request, once.
     ///
     /// # Errors
-    /// When there is no answer within that time.
+    /// When no answer arrives within `within`.
     pub(crate) async fn ask(
         &self,
         node: NodeId,
@@ -40,17 +40,17 @@ impl Client {
         self.client.ask(self.nodes[&node].http, method, path, body, within).await
     }
 
-    /// A GET whose answer is no part of the history.
+    /// A GET whose answer is not part of the history.
     pub(crate) async fn get(&self, node: NodeId, path: &str) -> Option<Answer> {
         const WITHIN: Duration = Duration::from_secs(2);
         let answer = self.ask(node, Method::GET, path, None, WITHIN).await;
         answer.ok().filter(|answer| answer.status == 200)
     }
 
-    /// Sends one command of the Redis protocol, once, over a connection of its own. Returns the first line of the answer.
+    /// Sends one command of the Redis protocol, once, over a new connection. Returns the first line of the answer.
     ///
     /// # Errors
-    /// When there is no answer within that time.
+    /// When no answer arrives within `within`.
     pub(crate) async fn command(
         &self,
         node: NodeId,

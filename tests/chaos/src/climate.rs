@@ -8,57 +8,58 @@ use mintleaf_harness::SlowSyncs;
 use crate::links::{Links, NodeId, Weather};
 use crate::random::Random;
 
-/// What a caller may wait besides: the machine is busy with other things.
+/// Extra time that a caller may wait, because the machine is busy with other work.
 const MACHINE_SHARE: Duration = Duration::from_millis(50);
-/// A cluster forms within this where only its links are slow.
+/// A cluster forms within this time if only its links are slow.
 const FORMING_MAX: Duration = Duration::from_secs(10);
-/// Syncs that forming may take one after another, from the first start to the moment when every node is ready: some
-/// twenty to open an empty directory with both checkpoints, and the others for the founders' agreement in two steps, the
-/// vote, the first entries and the first windows. Measured are 65.
+/// The largest number of syncs in a row while a cluster forms, from the first start until every node is ready.
+/// Some twenty of them open an empty directory with both checkpoints. The others are for the founders'
+/// agreement in two steps, the vote, the first entries and the first windows. 65 were measured.
 const FORMING_SYNCS: u32 = 80;
-/// A leader whose own disk or link is bad hands over within this.
+/// A leader whose own disk or link is bad hands over within this time.
 pub(crate) const HAND_OVER_MAX: Duration = Duration::from_secs(5);
-/// Plain ids come from what a node holds, so nothing that is slow elsewhere may be felt for longer than a busy machine
-/// stutters.
+/// Plain ids come from what a node holds. So a slow disk or link elsewhere may not pause them for longer than a
+/// busy machine stutters.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A leader may be silent for so long in a bad climate before others stand, at the most; two split elections make it
-/// three times.
+/// The longest that a leader may be silent in a bad climate before other nodes stand for election. Two split
+/// elections make it three times as long.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SILENCES: u32 = 3;
-/// Round trips and syncs that follow each other from the end of all faults until every node serves: an empty or a
-/// damaged directory is opened, a leader elected, the log or a snapshot sent, and the first ids are granted.
+/// The number of round trips and syncs in a row from the end of all faults until every node serves: a node
+/// opens an empty or damaged directory, a leader is elected, the log or a snapshot is sent, and the first ids
+/// are granted.
 const HEALING_STEPS: u32 = 60;
-/// Of a hundred seeds so many draw a bad climate, one that a cluster forms in soon.
+/// This many seeds of a hundred draw a bad climate, one in which a cluster forms soon.
 const BAD_PERCENT: u32 = 25;
 const DRAWN_FORMING_MAX: Duration = Duration::from_secs(60);
 
-/// Which nodes have the bad part of a climate.
+/// The nodes that have the bad part of a climate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Where {
     Nowhere,
     Everywhere,
     At(NodeId),
-    /// At the node that leads when the cluster has formed; it is mild until then.
+    /// The node that leads when the cluster has formed. The climate is mild until then.
     AtTheLeader,
 }
 
-/// Round trips and syncs that last.
+/// Round trips and syncs that last for a whole run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Climate {
-    /// What `--climate`, `--only` and reports call it.
+    /// Its name in `--climate`, `--only` and reports.
     pub(crate) name: &'static str,
     /// The nodes whose links to all others are long.
     far: Where,
-    /// What a round trip on a long link takes, with a fifth of it as jitter and one packet in a hundred lost.
+    /// The round trip on a long link. A fifth of it is jitter, and one packet in a hundred is lost.
     round_trip_ms: u64,
     /// The nodes whose disks are slow.
     slow: Where,
-    /// What a sync of a slow disk takes.
+    /// How long a sync on a slow disk takes.
     sync_ms: u64,
 }
 
-/// Every climate there is. The first is the mild one.
+/// All climates. The first is the mild one.
 pub(crate) const CLIMATES: &[Climate] = &[
     links("mild", Where::Nowhere, 0),
     links("rtt-120", Where::Everywhere, 120),
@@ -81,11 +82,11 @@ const fn disks(name: &'static str, slow: Where, sync_ms: u64) -> Climate {
 }
 
 impl Climate {
-    /// The climate of this name: one of [`CLIMATES`], or all round trips (`rtt-80`) or all syncs (`sync-50`) of so many
-    /// milliseconds.
+    /// The climate of this name: one of [`CLIMATES`], or all round trips (`rtt-80`) or all syncs (`sync-50`) of
+    /// this many milliseconds.
     ///
     /// # Errors
-    /// When there is none; it lists those that there are.
+    /// When there is no such climate; the error lists all names.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let ms = |prefix| name.strip_prefix(prefix).and_then(|ms: &str| ms.parse().ok());
         let made = || match (ms("rtt-"), ms("sync-")) {
@@ -106,20 +107,20 @@ impl Climate {
         if random.chance(BAD_PERCENT) { **random.pick(&bad) } else { CLIMATES[0] }
     }
 
-    /// Whether nothing lasts.
+    /// Whether all links and disks are fast.
     pub(crate) fn is_mild(self) -> bool {
         !self.has_long_links() && !self.has_slow_disks()
     }
 
-    /// Whether links are long in it.
+    /// Whether it has long links.
     pub(crate) fn has_long_links(self) -> bool {
         self.far != Where::Nowhere
     }
 
-    /// Lets it be from now on.
+    /// Applies it from now on.
     ///
     /// # Errors
-    /// When a disk's file cannot be written.
+    /// When the file that slows a disk cannot be written.
     pub(crate) fn settle(
         self,
         nodes: &[NodeId],
@@ -137,7 +138,7 @@ impl Climate {
         Ok(())
     }
 
-    /// A bound of a mild climate for what a cluster does after faults, in this one.
+    /// Extends a bound for what a cluster does after faults from a mild climate to this one.
     pub(crate) fn stretch(self, mild: Duration) -> Duration {
         if self.is_mild() {
             return mild;
@@ -146,17 +147,17 @@ impl Climate {
         mild + SILENCE_MAX * SILENCES + step * HEALING_STEPS
     }
 
-    /// Whether it turns bad only when the cluster has formed.
+    /// Whether it turns bad only once the cluster has formed.
     pub(crate) fn waits(self) -> bool {
         [self.far, self.slow].contains(&Where::AtTheLeader)
     }
 
-    /// Whether disks are slow in it.
+    /// Whether it has slow disks.
     pub(crate) fn has_slow_disks(self) -> bool {
         self.slow != Where::Nowhere
     }
 
-    /// The same once the cluster has formed under this leader.
+    /// The same climate once the cluster has formed under this leader.
     pub(crate) fn under(self, leader: NodeId) -> Self {
         let resolved = |place| match place {
             Where::AtTheLeader => Where::At(leader),
@@ -165,13 +166,13 @@ impl Climate {
         Self { far: resolved(self.far), slow: resolved(self.slow), ..self }
     }
 
-    /// What a round trip between two nodes takes, half of it in each direction, give or take a tenth of it.
+    /// The round trip between two nodes, half of it in each direction, give or take a tenth of it.
     pub(crate) fn round_trip(self, one: NodeId, other: NodeId) -> Duration {
         let far = self.is_at(self.far, one) || self.is_at(self.far, other);
         Duration::from_millis(if far && one != other { self.round_trip_ms } else { 0 })
     }
 
-    /// One direction of the link between two nodes.
+    /// The weather of one direction of the link between two nodes.
     pub(crate) fn weather(self, from: NodeId, to: NodeId) -> Weather {
         let round_trip_ms = self.round_trip(from, to).as_millis() as u64;
         Weather {
@@ -182,7 +183,7 @@ impl Climate {
         }
     }
 
-    /// What a sync of a node takes longer than the machine's own disk.
+    /// The time that a sync of this node takes in addition to that of the machine's own disk.
     pub(crate) fn sync(self, node: NodeId) -> Duration {
         Duration::from_millis(if self.is_at(self.slow, node) { self.sync_ms } else { 0 })
     }
@@ -195,28 +196,29 @@ impl Climate {
         }
     }
 
-    /// The nodes that may lead for long: one that alone is far or slow hands over.
+    /// Whether a node may lead for long. A node that alone is far or slow hands over.
     pub(crate) fn may_lead(self, node: NodeId) -> bool {
         [self.far, self.slow].iter().all(|place| *place != Where::At(node))
     }
 
-    /// The longest time to form: the agreement of the founders, an election and the first changes take some round
-    /// trips and some syncs, one after another.
+    /// The longest time to form. The agreement of the founders, an election and the first changes take several
+    /// round trips and syncs, one after another.
     pub(crate) fn forming_max(self) -> Duration {
         let slowest = if self.waits() { 0 } else { self.sync_ms };
         FORMING_MAX + FORMING_SYNCS * Duration::from_millis(slowest)
     }
 
-    /// The longest median of a change at the leader: a round trip to the nearest follower, with three tenths for jitter
-    /// and loss; the leader's sync and the follower's, and the rest of a sync that was under way.
+    /// The largest median time of a change at the leader: a round trip to the nearest follower, with three
+    /// tenths added for jitter and loss, the leader's sync, the follower's sync, and the rest of a sync that
+    /// was under way.
     pub(crate) fn change_at_leader_max(self, leader: NodeId, nodes: &[NodeId]) -> Duration {
         let others = nodes.iter().filter(|&&node| node != leader);
         let through = others.map(|&follower| self.commit(leader, follower));
         through.min().unwrap_or_default() + MACHINE_SHARE
     }
 
-    /// The longest median of a change at a follower: a round trip to the leader and, as it answers when it knows of
-    /// the change itself, a commit in which it has a part.
+    /// The largest median time of a change at a follower: a round trip to the leader, and a commit that
+    /// includes this follower, because it answers only when it knows of the change itself.
     pub(crate) fn change_at_follower_max(
         self,
         leader: NodeId,
@@ -233,14 +235,14 @@ impl Climate {
         self.round_trip(leader, follower) * 13 / 10 + slower * 3
     }
 
-    /// The longest median of a strict id at the leader: one round trip to the nearest follower, and no sync.
+    /// The largest median time of a strict id at the leader: one round trip to the nearest follower, and no sync.
     pub(crate) fn strict_at_leader_max(self, leader: NodeId, nodes: &[NodeId]) -> Duration {
         let others = nodes.iter().filter(|&&node| node != leader);
         let nearest = others.map(|&other| self.round_trip(leader, other)).min();
         nearest.unwrap_or_default() * 13 / 10 + MACHINE_SHARE
     }
 
-    /// The longest median of a strict id at a follower: one more round trip, to the leader.
+    /// The largest median time of a strict id at a follower: one more round trip, to the leader.
     pub(crate) fn strict_at_follower_max(
         self,
         leader: NodeId,

@@ -1,5 +1,5 @@
-//! Acceptance of a binary: in each climate a cluster forms, keeps its leader, serves, and takes no longer over anything
-//! than round trips and syncs do.
+//! Acceptance of a binary: in each climate a cluster forms, keeps its leader, serves, and takes no longer over
+//! anything than its round trips and syncs do.
 
 mod load;
 mod report;
@@ -18,14 +18,14 @@ use crate::climate::{CLIMATES, Climate, HAND_OVER_MAX};
 use report::Report;
 use world::World;
 
-/// Starting is the one thing that needs the machine, so climates begin one after another.
+/// Only starting needs much of the machine, so climates start one after another.
 const STAGGER: Duration = Duration::from_millis(700);
-/// How much longer than it may a cluster is given to form or to change its leader, to tell late from never.
+/// The extra time for a cluster to form or to change its leader, which distinguishes late from never.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A new leader has taken over once it kept the lead so long.
+/// A new leader counts as settled once it has led for this long.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Three nodes in each of several climates that last, and what everything takes in them.
+/// Three nodes in each of several lasting climates, and how long everything takes there.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
     /// The mintleaf binary to run
@@ -34,24 +34,24 @@ pub(crate) struct Options {
     /// How long each cluster is under load
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     minutes: f64,
-    /// Only these climates, by the names in the table; rtt-N and sync-N for any number of milliseconds
+    /// Only these climates, by their names in the table; rtt-N and sync-N accept any number of milliseconds
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
     /// Seed of jitter and loss
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where logs and data go [default: a new directory under the system's for temporary files]
+    /// Directory for logs and data [default: a new one under the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Keep the directory of a run without broken promises too
+    /// Keep the directory even if no promise was broken
     #[arg(long)]
     keep: bool,
 }
 
-/// Runs all climates beside each other; false when a promise was broken.
+/// Runs all climates at the same time. Returns false when a promise was broken.
 ///
 /// # Errors
-/// When it could not be carried through, so that nothing is known.
+/// When the run could not be completed, so that its verdict is unknown.
 pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let told = |error: std::io::Error| error.to_string();
     let dir = options.dir.clone().unwrap_or_else(|| {
@@ -103,7 +103,7 @@ fn chosen(only: &[String]) -> Result<Vec<Climate>, String> {
     }
 }
 
-/// One climate, from the first start to what is reported of it.
+/// Runs one climate, from the first start to its report.
 async fn conduct(
     options: &Options,
     climate: Climate,

@@ -1,4 +1,4 @@
-//! The cluster as a whole: which node leads, whether all serve, and how a wiped node comes back.
+//! The cluster as a whole: which node leads, whether all nodes serve, and how a wiped node comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,22 +18,22 @@ use crate::links::{Links, NodeId};
 use crate::node::{Launch, Node, Surroundings};
 use crate::session::{Form, Session, Sessions};
 
-/// Pause between two looks at a node.
+/// Pause between two polls of a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long bringing a wiped node back may take, its snapshot included.
+/// How long it may take to bring a wiped node back, including its snapshot.
 pub(crate) const REJOIN_MAX: Duration = Duration::from_secs(60);
 /// Longer than a change of the membership may take.
 const CHANGE_WITHIN: Duration = Duration::from_secs(12);
-/// A tag from which probes take ids.
+/// The tag that probes take ids from.
 pub(crate) const PROBE_TAG: &str = "probe";
-/// The number of the first client that probes; the others follow it.
+/// The number of the first client that probes. The other probes have the numbers after it.
 const PROBE_FIRST: u32 = 1_000_000;
 
-/// All nodes, by id from 1 on.
+/// All nodes. Their ids start at 1.
 pub(crate) struct Nodes(Vec<Node>);
 
 impl Nodes {
-    /// The node of this id; there must be one.
+    /// The node with this id, which must exist.
     pub(crate) fn get(&self, id: NodeId) -> &Node {
         self.0.iter().find(|node| node.id == id).expect("nodes are named by the ids there are")
     }
@@ -56,7 +56,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts founders, each as `launch` says.
+    /// Starts founders as `launch` describes them.
     pub(crate) fn start(
         ids: &[NodeId],
         around: &Surroundings,
@@ -75,7 +75,7 @@ impl Cluster {
         Self { nodes, links, client, climate }
     }
 
-    /// The leader that the nodes name; where they differ, the one of the latest term.
+    /// The leader that the nodes name. If they differ, the one of the latest term.
     pub(crate) async fn leader(&self) -> Option<NodeId> {
         let mut latest = None;
         for id in self.nodes.ids() {
@@ -90,7 +90,7 @@ impl Cluster {
     /// Waits until every node is ready for the first time.
     ///
     /// # Errors
-    /// When one is late.
+    /// When a node is late.
     pub(crate) async fn await_formed(&self, within: Duration) -> Result<(), String> {
         let deadline = Instant::now() + within;
         for id in self.nodes.ids() {
@@ -105,10 +105,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every node serves every kind of request, and returns how long each took.
+    /// Waits until every node serves every kind of request. Returns how long each took.
     ///
     /// # Errors
-    /// Names the nodes that were late, and what they say of themselves.
+    /// Names the nodes that were late, with the state that they report.
     pub(crate) async fn await_serving(
         &self,
         sessions: &Sessions,
@@ -146,11 +146,11 @@ impl Cluster {
         }
     }
 
-    /// Removes a node, wipes its data directory, and brings it back as a voter: what an operator
-    /// does for a node whose disk is gone.
+    /// Removes a node, wipes its data directory, and brings it back as a voter, as an operator does for a node
+    /// that has lost its disk.
     ///
     /// # Errors
-    /// The step that did not work in time.
+    /// The step that failed or took too long.
     pub(crate) async fn rejoin(&self, id: NodeId) -> Result<(), String> {
         let deadline = Instant::now() + self.climate.stretch(REJOIN_MAX);
         let node = self.nodes.get(id);
@@ -178,7 +178,7 @@ impl Cluster {
         self.nodes.ids().into_iter().filter(|&other| other != id).collect()
     }
 
-    /// Makes a change of the membership through any node but `id`, asking again until it is made.
+    /// Makes a change of the membership through any node but `id`, and repeats the request until the change is made.
     pub(crate) async fn change(
         &self,
         id: NodeId,
@@ -193,7 +193,7 @@ impl Cluster {
                 let method = method.clone();
                 match self.client.ask(through, method, path, body, CHANGE_WITHIN).await {
                     Ok(answer) if answer.status < 300 => return Ok(()),
-                    // An earlier attempt was done, and its answer was lost.
+                    // An earlier attempt succeeded, but its answer was lost.
                     Ok(answer) if method_is_done(body, answer.status) => return Ok(()),
                     reply => told = format!("{reply:?}"),
                 }
@@ -205,7 +205,7 @@ impl Cluster {
     }
 }
 
-/// Whether a removal is refused because the member is gone already.
+/// Whether a removal was refused because the member is already gone.
 fn method_is_done(body: Option<&Value>, status: u16) -> bool {
     body.is_none() && status == 404
 }
@@ -215,7 +215,7 @@ fn peers(ids: &[NodeId], links: &dyn Links) -> String {
     ids.iter().map(peer).collect::<Vec<_>>().join(",")
 }
 
-/// Has a node join through `seed` instead of being a founder.
+/// Replaces the flag for founders, so that the node joins through `seed`.
 pub(crate) fn replace_flag(flags: &mut Vec<String>, seed: String) {
     if let Some(at) = flags.iter().position(|flag| flag == "--peers" || flag == "--join") {
         flags.drain(at..at + 2);
@@ -223,7 +223,7 @@ pub(crate) fn replace_flag(flags: &mut Vec<String>, seed: String) {
     flags.extend(["--join".to_owned(), seed]);
 }
 
-/// Empties a directory; it may be a mount point, which stays.
+/// Empties a directory. The directory itself may be a mount point, and stays.
 pub(crate) fn wipe(dir: &std::path::Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -236,8 +236,7 @@ pub(crate) fn wipe(dir: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Resolves once a node is ready, hands out ids of both kinds, reads linearizably and carries a
-/// change through.
+/// Resolves once a node is ready, hands out ids of both kinds, reads linearizably and makes a change.
 async fn serves(session: &Session, client: &Client, id: NodeId) {
     loop {
         if client.get(id, "/readyz").await.is_some()

@@ -1,4 +1,4 @@
-//! Where nodes keep their data: directories of this machine, or disks that can be broken.
+//! Where nodes keep their data: directories of this machine, or disks whose failures are simulated.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use crate::links::NodeId;
 /// Far more than a run writes.
 const DISK_BYTES: u64 = 1 << 30;
 
-/// The disks of a cluster; those that are mounted are unmounted with this.
+/// The disks of a cluster. Dropping this unmounts those that are mounted.
 pub(crate) struct Disks {
     dir: PathBuf,
     mounted: BTreeMap<NodeId, Mounted>,
@@ -24,7 +24,7 @@ impl Disks {
         Self { dir: dir.to_owned(), mounted: BTreeMap::new() }
     }
 
-    /// Disks mounted below `dir`, which forget what was not synced when the power goes.
+    /// Disks mounted below `dir`. In a power cut they lose what was not synced.
     ///
     /// # Errors
     /// When they cannot be mounted; see [`mintleaf_faultfs::why_not`].
@@ -42,7 +42,7 @@ impl Disks {
         self.dir.join(format!("data-{node}"))
     }
 
-    /// A directory beside those of the nodes, for something that is not theirs.
+    /// A directory beside those of the nodes, for other data.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -64,7 +64,7 @@ impl Disks {
         }
     }
 
-    /// Cuts the power of a node whose process is dead, and restores it.
+    /// Cuts the power of a node whose process is dead, and turns it on again.
     pub(crate) fn cut_power(&self, node: NodeId, cut: Cut, seed: u64) {
         if let Some(device) = self.device(node) {
             device.cut(cut, seed);
@@ -76,15 +76,15 @@ impl Disks {
         self.mounted.values().for_each(|mounted| mounted.device().heal());
     }
 
-    /// Unmounts the disks; what was on them is gone.
+    /// Unmounts the disks, which loses their contents.
     pub(crate) fn unmount(&mut self) {
         self.mounted.clear();
     }
 
-    /// Copies what is on mounted disks into directories beside them, to be looked at after the run.
+    /// Copies the contents of mounted disks into directories beside them, to be inspected after the run.
     ///
     /// # Errors
-    /// When it cannot be copied.
+    /// When they cannot be copied.
     pub(crate) fn keep(&self) -> io::Result<()> {
         for (node, mounted) in &self.mounted {
             let to = self.dir.join(format!("disk-{node}"));

@@ -1,4 +1,4 @@
-//! What can be broken, and how it is drawn at random.
+//! The faults, and how they are drawn at random.
 
 use std::fmt;
 
@@ -7,63 +7,63 @@ use mintleaf_faultfs::Cut;
 use crate::links::{NodeId, Weather};
 use crate::random::Random;
 
-/// Something that the nemesis does. Whatever it is, healing ends it.
+/// An action of the nemesis. Healing ends all of them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
     /// Bad weather on some links.
     Links(Routes, Weather),
-    /// Bad weather on some links that comes and goes.
+    /// Bad weather that comes and goes on some links.
     Flapping(Routes, Weather),
     /// All connections between nodes are reset, again and again.
     Resets,
-    /// SIGKILL; the supervisor starts it again at once, or not before all heals.
+    /// SIGKILL. The supervisor starts the node again at once, or only when all is healed.
     Kill { victim: Victim, stays_down: bool },
     /// SIGKILL for all nodes at once.
     KillAll { stay_down: bool },
-    /// SIGSTOP until all heals.
+    /// SIGSTOP until all is healed.
     Pause(Victim),
     /// SIGSTOP and SIGCONT in turn.
     Stutter(Victim),
-    /// A wall clock jumps by so many milliseconds.
+    /// A wall clock jumps by this many milliseconds.
     ClockJump(Victim, i64),
-    /// A wall clock jumps to and fro.
+    /// A wall clock jumps back and forth.
     ClockStrobe(Victim, i64),
     /// The wall clocks of a majority jump together.
     ClocksOfMost(i64),
     /// The disk of the data directory is full: no file can grow.
     DiskFull(Victim),
-    /// The power of these nodes goes and comes back.
+    /// The power of these nodes is cut and comes back.
     PowerCut { of: Vec<NodeId>, draw: (Cut, u64) },
     /// Every sync of the disk fails.
     FailingSyncs(Victim),
-    /// Every sync of the disk takes so many milliseconds.
+    /// Every sync of the disk takes this many milliseconds.
     SlowSyncs(Victim, u64),
     /// No file or connection can be opened.
     NoFiles(Victim),
-    /// Hardly any memory can be had.
+    /// Hardly any memory can be allocated.
     NoMemory(Victim),
-    /// SIGTERM and a new start.
+    /// SIGTERM and a restart.
     Restart(Victim),
-    /// SIGTERM and a new start for each node in turn.
+    /// SIGTERM and a restart for each node in turn.
     RollingRestart,
     /// Each node in turn is stopped, and started from the other binary.
     Upgrade,
     /// A node is removed, its data wiped, and it joins again.
     Rejoin(Victim),
-    /// The whole cluster is lost but for one directory, and restored from that.
+    /// The whole cluster is lost except one directory, and is restored from it.
     Restore,
     /// Leadership is handed over, again and again.
     Transfers,
 }
 
-/// Which node a fault hits. The leader is looked up when the round begins.
+/// The node that a fault hits. The leader is determined when the round begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Victim {
     Node(NodeId),
     Leader,
 }
 
-/// Which links a fault is on; each leads from one node to another.
+/// The links that a fault affects; each leads from one node to another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Routes {
     All,
@@ -75,48 +75,48 @@ pub(crate) enum Routes {
     From(Victim),
     /// The links from the others to one node.
     To(Victim),
-    /// All links but those from each node to the next in this order.
+    /// All links except those from each node to the next in this order.
     AllButRing(Vec<NodeId>),
-    /// The links between the nodes before and those after the middle of this order.
+    /// The links between the nodes before and the nodes after the middle of this order.
     AroundBridge(Vec<NodeId>),
 }
 
 /// A kind of fault.
 pub(crate) struct Kind {
-    /// What the summary and `--only` call it.
+    /// Its name in the summary and in `--only`.
     pub(crate) name: &'static str,
-    /// What the machine must have for it.
+    /// What it requires of the machine.
     pub(crate) needs: Need,
-    /// It comes alone, because it needs all other nodes whole.
+    /// It is inflicted alone, because it needs all other nodes intact.
     pub(crate) alone: bool,
     draw: fn(&mut Draw<'_>) -> Fault,
 }
 
-/// What a kind of fault needs.
+/// What a kind of fault requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Need {
     Nothing,
     /// libfaketime.
     Clocks,
-    /// Links that are streams of bytes: delay and corruption.
+    /// Links that carry streams of bytes: delay and corruption.
     Streams,
-    /// Links that are packets: loss.
+    /// Links that carry packets: loss.
     Packets,
-    /// Disks that can be broken.
+    /// Disks whose failures are simulated.
     Disks,
     /// A previous binary.
     Previous,
-    /// No previous binary, which may not read what a restore made.
+    /// No previous binary, because it might not be able to read what a restore made.
     OneBuild,
 }
 
-/// Draws whatever a kind leaves open: victims, amounts, durations.
+/// Draws the details of a kind: victims, amounts, durations.
 pub(crate) struct Draw<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) nodes: &'a [NodeId],
 }
 
-/// Every kind there is.
+/// All kinds.
 pub(crate) const KINDS: &[Kind] = &[
     kind("partition", |draw| Fault::Links(Routes::Between(draw.minority()), Weather::CUT)),
     kind("isolated leader", |_| Fault::Links(Routes::Around(Victim::Leader), Weather::CUT)),
@@ -222,13 +222,13 @@ impl Draw<'_> {
         self.random.shuffled(self.nodes.to_vec())
     }
 
-    /// What a power cut leaves of what was not synced, and by which seed.
+    /// What a power cut leaves of the data that was not synced, and the seed that decides the rest.
     fn cut(&mut self) -> (Cut, u64) {
         let cut = *self.random.pick(&[Cut::Lose, Cut::Tear, Cut::Scatter]);
         (cut, self.random.within(0..=u64::MAX))
     }
 
-    /// Some nodes, fewer than half.
+    /// Fewer than half of the nodes.
     fn minority(&mut self) -> Vec<NodeId> {
         let most = (self.nodes.len() - 1) / 2;
         let count = self.random.within(1..=most as u64) as usize;
@@ -247,8 +247,8 @@ impl Draw<'_> {
         }
     }
 
-    /// A clock jump: from a millisecond to years, to either side, often by about the time that nodes have used
-    /// lately.
+    /// A clock jump: from a millisecond to years, forward or back, often by about the span of time that nodes
+    /// have used recently.
     fn jump_ms(&mut self) -> i64 {
         const SPANS: [(u64, u64); 6] = [
             (1, 100),
@@ -274,7 +274,7 @@ impl Victim {
 }
 
 impl Routes {
-    /// The links among these nodes, each from one to another.
+    /// The links between these nodes, each from one node to another.
     pub(crate) fn links(&self, nodes: &[NodeId], leader: NodeId) -> Vec<(NodeId, NodeId)> {
         let pairs = nodes.iter().flat_map(|&from| nodes.iter().map(move |&to| (from, to)));
         let pairs = pairs.filter(|(from, to)| from != to);

@@ -7,15 +7,15 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-/// A resource that a process can be kept from getting more of.
+/// A resource that a process can be denied more of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Resource {
     /// How far a file may reach, in bytes.
     FileBytes,
     /// How many files and sockets may be open.
     Files,
-    /// How much writable memory may be mapped, in bytes. (A limit of address space would not do:
-    /// allocators reserve plenty of it beforehand.)
+    /// How much writable memory may be mapped, in bytes. (A limit on address space would not work: allocators
+    /// reserve plenty of it in advance.)
     Memory,
 }
 
@@ -28,7 +28,7 @@ impl Resource {
         }
     }
 
-    /// The words that start what follows under a limit.
+    /// The start of a command line that runs the rest of it under a limit.
     pub(crate) fn words(self, limit: u64) -> Vec<String> {
         vec!["prlimit".to_owned(), format!("{}={limit}:", self.flag()), "--".to_owned()]
     }
@@ -53,7 +53,7 @@ impl Limited {
         Ok(Self { pid, resource, before })
     }
 
-    /// Restores the former limit, if the process still runs.
+    /// Restores the former limit, if the process is still running.
     pub(crate) async fn lift(self) {
         let Self { pid, resource, before } = self;
         let limit = format!("{}={before}:", resource.flag());
@@ -78,7 +78,7 @@ async fn prlimit(args: &[&str]) -> io::Result<String> {
 /// How many files and sockets a process has open.
 ///
 /// # Errors
-/// When it has ended.
+/// When the process has ended.
 pub(crate) fn open_files(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
 }
@@ -86,7 +86,7 @@ pub(crate) fn open_files(pid: u32) -> io::Result<u64> {
 /// How much writable memory a process has mapped, in bytes.
 ///
 /// # Errors
-/// When it has ended.
+/// When the process has ended.
 pub(crate) fn writable_memory(pid: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let size = status.lines().find_map(|line| line.strip_prefix("VmData:"));

@@ -1,13 +1,13 @@
-//! The names under which ids and grants stand in a history: whatever is unique by itself is a tag of its own there.
+//! The names of ids and grants in a history. A part of a tag with its own numbers becomes a separate tag there.
 
 use mintleaf_check::history::Interval;
 use siphasher::sip::SipHasher13;
 
 /// A tag whose ids begin at 1 each day, and rise over all nodes and days.
 pub(crate) const STRICT_DAYS: &str = "strict-days";
-/// The number of a period in front of the numbers in it. No id of a run comes near.
+/// The number of a period is multiplied by this and added to its ids. All ids of a run are far smaller.
 const PERIOD_BASE: u64 = 10_000_000_000;
-/// How many sections of the log the keys of a sequence share; see docs/operating.md.
+/// How many sections of the log share the keys of a sequence; see docs/operating.md.
 const SECTIONS: u64 = 4096;
 
 /// The name of a key's numbers.
@@ -20,13 +20,14 @@ pub(crate) fn of_section(tag: &str, section: u64) -> String {
     format!("{tag}#{section}")
 }
 
-/// The section that a key belongs to, by the published rule rather than by the code that is judged.
+/// The section of a key, by the published rule rather than by the code under test.
 pub(crate) fn section_of(key: &str) -> u64 {
     SipHasher13::new().hash(key.as_bytes()) % SECTIONS
 }
 
-/// The name of ids of one period, and the ids under it: what is unique is the pair of both. Those of the strict tag
-/// share one name and begin with their period instead, so that a judge sees them rise over all periods.
+/// The name of ids of one period, and the ids under that name. Only the pair of period and id is unique. The
+/// ids of the strict tag share one name, and start with their period instead, so that a judge sees them rise
+/// over all periods.
 pub(crate) fn of_period(tag: &str, period: u64, ids: Vec<Interval>) -> (String, Vec<Interval>) {
     if tag != STRICT_DAYS {
         return (format!("{tag}/{period}"), ids);

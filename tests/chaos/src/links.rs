@@ -1,5 +1,5 @@
-//! The network between nodes, as the nemesis sees it: what goes from one node to another can be
-//! held, slowed or spoilt, each direction by itself.
+//! The network between nodes, as the nemesis sees it: what one node sends to another can be held, delayed or
+//! corrupted, separately for each direction.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,20 +7,20 @@ use std::net::SocketAddr;
 /// A node's Raft id.
 pub(crate) type NodeId = u64;
 
-/// What happens to everything one node sends to another. The default is fine weather.
+/// What happens to everything that one node sends to another. The default is fine weather.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Weather {
-    /// Nothing arrives, and the sender is not told.
+    /// Nothing arrives, and the sender gets no error.
     pub(crate) cut: bool,
-    /// Everything is delayed by so many milliseconds.
+    /// Everything is delayed by this many milliseconds.
     pub(crate) delay_ms: u64,
     /// Everything is delayed further, by a random time up to this.
     pub(crate) jitter_ms: u64,
-    /// The most that passes in a second; `None` is no bound.
+    /// The most bytes that pass in a second; `None`: no limit.
     pub(crate) bytes_per_s: Option<u64>,
-    /// So many percent of the packets are lost.
+    /// This percentage of the packets is lost.
     pub(crate) loss_percent: u8,
-    /// One bit is flipped in so many percent of what is read at a time.
+    /// One bit is flipped in this percentage of the chunks that are read.
     pub(crate) corrupt_percent: u32,
 }
 
@@ -34,7 +34,7 @@ impl Weather {
         corrupt_percent: 0,
     };
 
-    /// This weather in a climate that it comes on top of.
+    /// This weather on top of a climate.
     pub(crate) fn within(self, climate: Self) -> Self {
         Self {
             cut: self.cut || climate.cut,
@@ -74,32 +74,32 @@ impl fmt::Display for Weather {
 
 /// All links of a cluster.
 pub(crate) trait Links: Send + Sync {
-    /// Where a node listens to its clients and its peers, and the address that peers are told.
+    /// Where a node listens for its clients and its peers, and the address that it advertises to peers.
     fn addresses(&self, node: NodeId) -> Addresses;
 
-    /// The words of a command line that put what follows into a node's place in the network.
+    /// The start of a command line that runs the rest of it at a node's place in the network.
     fn enter(&self, node: NodeId) -> Vec<String>;
 
-    /// Changes what happens to what `from` sends to `to`.
+    /// Changes the weather of what `from` sends to `to`.
     fn set(&self, from: NodeId, to: NodeId, weather: Weather);
 
-    /// Changes what always happens to what `from` sends to `to`, whatever weather comes and goes. Only links that are
-    /// streams have a climate.
+    /// Changes the climate of what `from` sends to `to`, on top of which weather comes and goes. Only links
+    /// that are streams have a climate.
     fn settle(&self, _from: NodeId, _to: NodeId, _climate: Weather) {}
 
-    /// Resets the connections between two nodes, whichever of them made each.
+    /// Resets the connections between two nodes, in both directions.
     fn reset(&self, one: NodeId, other: NodeId);
 }
 
-/// Where a node is found.
+/// The addresses of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    /// Where clients ask; these connections are never disturbed.
+    /// The address for clients. These connections are never disturbed.
     pub(crate) http: SocketAddr,
-    /// Where clients of the Redis protocol ask; not disturbed either.
+    /// The address for clients of the Redis protocol. It is not disturbed either.
     pub(crate) resp: SocketAddr,
-    /// What the node binds for its peers.
+    /// The address that the node binds for its peers.
     pub(crate) raft: SocketAddr,
-    /// What its peers are told.
+    /// The address that it advertises to its peers.
     pub(crate) advertised: SocketAddr,
 }

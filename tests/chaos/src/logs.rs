@@ -1,4 +1,4 @@
-//! Reading what nodes log: what they were granted, lines that must never be, and their last words.
+//! Reads the logs of nodes: their grants, lines that must never appear, and their last words.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::lines::{of_period, of_section};
 use crate::links::NodeId;
 
-/// The target under which nodes log what they are granted; see the README.
+/// The target under which nodes log their grants; see the README.
 pub(crate) const GRANTS_TARGET: &str = "mintleaf::grants";
-/// How many of its last lines are kept to explain the end of a process.
+/// How many of its last lines are kept to explain why a process ended.
 const LAST_WORDS: usize = 3;
 
 /// Reads the log of one process.
@@ -25,9 +25,9 @@ pub(crate) struct Reader<'a> {
 /// What a line is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Line {
-    /// Something was granted or given up, and is recorded.
+    /// A grant or its end, which has been recorded.
     Granted,
-    /// Something that must never be.
+    /// A line that must never appear.
     Outcry,
     /// Anything else.
     Other,
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         self.last_words.push(line.to_owned());
     }
 
-    /// Records a grant; `None` when it is something else.
+    /// Records a grant; `None` when the line is about something else.
     fn granted(&self, fields: &Value) -> Option<()> {
         let (node, at) = (self.node, self.recorder.now());
         let boot = Some(self.boot.as_str().into());
@@ -116,12 +116,12 @@ pub(crate) fn boot(node: NodeId, start: u64) -> String {
     format!("{node}-{start}")
 }
 
-/// What a process said last.
+/// The last lines of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct LastWords(Vec<String>);
 
 impl LastWords {
-    /// Whether it said that its data directory must be wiped before it is started again.
+    /// Whether they demand that the data directory be wiped before the next start.
     pub(crate) fn demands_wipe(&self) -> bool {
         self.0.iter().any(|line| line.contains("wipe"))
     }

@@ -1,6 +1,6 @@
-//! Process chaos: a real cluster of the shipped binary, clients that never rest, and a nemesis that
-//! breaks links, processes, clocks and resources by a seeded schedule. Every operation is recorded
-//! and judged at the end. See the README beside this crate.
+//! Process chaos: a real cluster of the released binary, clients that never rest, and a nemesis that breaks
+//! links, processes, clocks and resources on a seeded schedule. Every operation is recorded and judged at the
+//! end. See the README of this crate.
 
 mod caller;
 mod campaign;
@@ -34,15 +34,15 @@ use clap::Parser;
 
 use options::Options;
 
-/// Worker threads: one would do for clients and proxies, and a second answers while the first is busy.
+/// Worker threads. One would suffice for clients and proxies; a second one answers while the first is busy.
 const THREADS: usize = 2;
 
-/// What real processes of Mintleaf can be put through.
+/// Tests that real processes of Mintleaf must pass.
 #[derive(clap::Parser)]
 enum Command {
     /// Faults under load, with every operation recorded and judged
     Faults(Options),
-    /// Slow links and disks that last, and what everything takes in them
+    /// Slow links and disks that last, and how long everything takes with them
     Climates(climates::Options),
 }
 

@@ -1,4 +1,4 @@
-//! Links with root: a network namespace for every node, and packets dropped between them.
+//! Links with root: a network namespace for every node. Packets between them are dropped.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ const HTTP_PORT: u16 = 8080;
 const RESP_PORT: u16 = 6380;
 const RAFT_PORT: u16 = 9080;
 
-/// The namespaces of a cluster; they end with this.
+/// The namespaces of a cluster. Dropping this removes them.
 pub(crate) struct Namespaces(Network);
 
 impl Namespaces {
@@ -55,7 +55,7 @@ impl Links for Namespaces {
     }
 }
 
-/// What weather means for packets. There is no delay, and TCP itself drops packets that were corrupted.
+/// The effect of weather on packets. There is no delay, and TCP itself drops corrupted packets.
 fn link(weather: Weather) -> Link {
     match weather {
         Weather { cut: true, .. } => Link::Cut,

@@ -1,4 +1,4 @@
-//! Carries faults out, and heals them.
+//! Inflicts faults, and heals them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,18 +19,18 @@ use crate::limits::{self, Limited, Resource};
 use crate::links::{NodeId, Weather};
 use crate::random::Random;
 
-/// How long flapping links stay cut, and how long open.
+/// How long flapping links stay cut, and how long they stay open.
 const TURN: Duration = Duration::from_millis(700);
 /// Pause between two resets of all connections.
 const RESET_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a stuttering process is paused, and how long it runs, roughly.
+/// Roughly how long a stuttering process is paused, and how long it runs.
 const STUTTER: Duration = Duration::from_millis(150);
 /// Pause between two leadership transfers.
 const TRANSFER_INTERVAL: Duration = Duration::from_millis(1_500);
 const TRANSFER_WITHIN: Duration = Duration::from_secs(8);
-/// Pause between two nodes of a rolling restart.
+/// Pause between two nodes in a rolling restart.
 const ROLLING_PAUSE: Duration = Duration::from_secs(2);
-/// How much a process without memory may still map.
+/// How much more memory a process may map when its memory is limited.
 const SPARE_MEMORY_BYTES: u64 = 128 << 10;
 
 /// Breaks a cluster.
@@ -38,22 +38,22 @@ pub(crate) struct Nemesis {
     cluster: Arc<Cluster>,
     clocks: Option<Clocks>,
     disks: Disks,
-    /// The two binaries of rolling upgrades; the one in use comes first.
+    /// The two binaries of rolling upgrades, the current one first.
     binaries: Vec<PathBuf>,
     random: Random,
-    /// Tasks that repeat a fault until all heals.
+    /// Tasks that repeat a fault until all is healed.
     going_on: JoinSet<()>,
     limited: Vec<Limited>,
     /// Nodes that may have given ids from the future.
     ahead: BTreeSet<NodeId>,
-    /// Promises that were seen broken while breaking things.
+    /// Promises that were broken while faults were inflicted.
     pub(crate) broken: Vec<String>,
-    /// How often each kind was carried out.
+    /// How often each kind was inflicted.
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 impl Nemesis {
-    /// Breaks this cluster and its disks.
+    /// A nemesis of this cluster and its disks.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         clocks: Option<Clocks>,
@@ -75,7 +75,7 @@ impl Nemesis {
         }
     }
 
-    /// Breaks something; it stays broken until [`Nemesis::heal`], unless it is over before.
+    /// Inflicts a fault. It lasts until [`Nemesis::heal`], unless it ends earlier by itself.
     pub(crate) async fn inflict(&mut self, name: &'static str, fault: &Fault, leader: NodeId) {
         *self.counts.entry(name).or_default() += 1;
         let node = |victim: &Victim| victim.node(leader);
@@ -119,7 +119,7 @@ impl Nemesis {
         }
     }
 
-    /// Ends all that is broken.
+    /// Ends all faults.
     pub(crate) async fn heal(&mut self) {
         self.going_on.shutdown().await;
         self.set_links(&Routes::All, Weather::default(), 0);
@@ -129,7 +129,7 @@ impl Nemesis {
         }
         for node in self.cluster.nodes.iter() {
             if let Some(clocks) = &self.clocks {
-                // The directory is there as long as the run.
+                // The directory exists as long as the run.
                 let _ = clocks.shift(node.id, 0);
             }
             node.relaunch(|launch| launch.limit.clear());
@@ -141,20 +141,20 @@ impl Nemesis {
         }
     }
 
-    /// Excuses nothing that nodes do from now on.
+    /// Stops excusing what nodes do.
     pub(crate) fn settle(&self) {
         self.cluster.nodes.iter().for_each(|node| node.excuse(false));
     }
 
-    /// Unmounts the disks that end with the run.
+    /// Unmounts the disks, which do not outlive the run.
     pub(crate) fn unmount_disks(&mut self) {
         self.disks.unmount();
     }
 
-    /// Copies what is on disks that end with the run.
+    /// Copies the contents of the disks, which do not outlive the run.
     ///
     /// # Errors
-    /// When it cannot be copied.
+    /// When they cannot be copied.
     pub(crate) fn keep_disks(&self) -> std::io::Result<()> {
         self.disks.keep()
     }
@@ -232,8 +232,8 @@ impl Nemesis {
         });
     }
 
-    /// Restarts nodes that may have given ids from the future, because their clocks ran ahead with those of a
-    /// majority. Operators are told to do so once the clocks are right again.
+    /// Sets the clocks of a majority. If they run ahead, all nodes may give ids from the future; they are
+    /// restarted once the clocks are right again, as the documentation asks operators to do.
     fn set_clocks_of_most(&mut self, by_ms: i64) {
         let ids = self.cluster.nodes.ids();
         let most = self.random.shuffled(ids.clone());
@@ -245,7 +245,7 @@ impl Nemesis {
         }
     }
 
-    /// Kills these nodes, cuts the power of their disks, and lets them start again.
+    /// Kills these nodes, cuts the power of their disks, and starts them again.
     async fn cut_power(&self, of: &[NodeId], cut: Cut, seed: u64) {
         self.kill(of, true).await;
         for &id in of {
@@ -254,7 +254,7 @@ impl Nemesis {
         }
     }
 
-    /// Makes calls to a node's disk fail. Returns false where it is a plain directory.
+    /// Makes operations of a node's disk fail. Returns false if the disk is a plain directory.
     fn fail(&self, id: NodeId, operation: Operation, failure: Failure) -> bool {
         let failing = self.disks.fail(id, operation, failure);
         if failing {
@@ -264,8 +264,8 @@ impl Nemesis {
         failing
     }
 
-    /// Fills a node's disk. Where it is a plain directory, a limit keeps its files from growing, for the process that
-    /// runs and for those that follow it.
+    /// Fills a node's disk. If it is a plain directory, a limit keeps its files from growing, for the running
+    /// process and for those after it.
     async fn fill_disk(&mut self, id: NodeId) {
         if self.fail(id, Operation::Write, Failure::Enospc) {
             return;
@@ -295,13 +295,13 @@ impl Nemesis {
         let node = self.cluster.nodes.get(id);
         node.excuse(true);
         let Some(pid) = node.life().pid else { return };
-        // A process that has just ended has no limits.
+        // A process that has just ended cannot be limited.
         self.limited.extend(Limited::set(pid, resource, limit).await.ok());
     }
 
     async fn restart(&mut self, id: NodeId) {
         let node = self.cluster.nodes.get(id);
-        // A paused process would not receive SIGTERM.
+        // A paused process would not act on SIGTERM.
         node.signal("CONT").await;
         if let Err(why) = node.stop().await {
             self.broken.push(why);
@@ -311,8 +311,8 @@ impl Nemesis {
         node.want(true);
     }
 
-    /// Restores the whole cluster from one directory. Where it cannot be done as the clocks are, it counts as a kill
-    /// of all nodes.
+    /// Restores the whole cluster from one directory. If the clocks do not allow that, it amounts to a kill of
+    /// all nodes.
     async fn restore(&mut self) {
         let survivor = self.disks.beside("survivor");
         let binary = self.binaries[0].clone();
@@ -328,8 +328,8 @@ impl Nemesis {
         }
     }
 
-    /// Transfers leadership from node to node. Nodes may refuse: the target may lag behind, or another change be under
-    /// way.
+    /// Transfers leadership from node to node. Nodes may refuse: the target may lag behind, or another change
+    /// may be under way.
     fn transfer(&mut self) {
         let cluster = Arc::clone(&self.cluster);
         self.going_on.spawn(async move {

@@ -1,4 +1,4 @@
-//! One node: a process that is started again when it ends, as a supervisor would do.
+//! One node: a process that is restarted when it ends, as by a supervisor.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -23,11 +23,11 @@ use crate::logs::{LastWords, Reader};
 
 /// Pause between the end of a process and its next start.
 const RESTART_PAUSE: Duration = Duration::from_millis(300);
-/// What a graceful stop may take before it counts as hanging.
+/// A graceful stop that takes longer counts as hanging.
 const STOP_MAX: Duration = Duration::from_secs(20);
-/// How many lines that must never be are kept; more of them would say nothing new.
+/// How many lines that must never appear are kept. More of them would add nothing.
 const OUTCRIES_MAX: usize = 100;
-/// What nodes log; the grants are the facts that ids are judged by.
+/// The log filter of nodes. The judge needs the grants, which are the facts about ids.
 const RUST_LOG: &str = "info,openraft=off,mintleaf::grants=debug";
 
 /// How a node is started.
@@ -35,28 +35,28 @@ const RUST_LOG: &str = "info,openraft=off,mintleaf::grants=debug";
 pub(crate) struct Launch {
     pub(crate) binary: PathBuf,
     pub(crate) data: PathBuf,
-    /// How it enters a cluster, and whatever else all nodes are told.
+    /// The flags that let it enter a cluster, and other flags that all nodes share.
     pub(crate) flags: Vec<String>,
-    /// How long it goes on serving after SIGTERM.
+    /// How long it keeps serving after SIGTERM.
     pub(crate) drain: &'static str,
-    /// Log entries after which it takes a snapshot.
+    /// It takes a snapshot after this many log entries.
     pub(crate) snapshot_entries: u64,
-    /// A command line under which it is started, to limit a resource; empty for none.
+    /// The start of its command line, which limits a resource. Empty for no limit.
     pub(crate) limit: Vec<String>,
 }
 
-/// What a node is at the moment.
+/// The current state of a node.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Life {
     /// The process, while there is one.
     pub(crate) pid: Option<u32>,
-    /// How many starts there were.
+    /// How often it was started.
     pub(crate) starts: u64,
-    /// The node said that its data directory is not to be used again.
+    /// The node reported that its data directory must not be used again.
     pub(crate) spoilt: bool,
 }
 
-/// An end of a process that nobody asked for.
+/// The end of a process that the test did not ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct Collapse {
     pub(crate) node: NodeId,
@@ -65,7 +65,7 @@ pub(crate) struct Collapse {
     pub(crate) last_words: String,
     /// It happened during a fault that may end a process.
     pub(crate) excused: bool,
-    /// It said that its data directory must be wiped.
+    /// The process demanded that its data directory be wiped.
     pub(crate) spoilt: bool,
 }
 
@@ -76,15 +76,15 @@ impl fmt::Display for Collapse {
     }
 }
 
-/// Things that nodes did by themselves.
+/// Unexpected actions of nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents {
     pub(crate) collapses: Vec<Collapse>,
-    /// Log lines that must never be.
+    /// Log lines that must never appear.
     pub(crate) outcries: Vec<String>,
 }
 
-/// One node; dropping it ends the process.
+/// One node. Dropping it ends the process.
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     shared: Arc<Shared>,
@@ -94,10 +94,10 @@ pub(crate) struct Node {
 struct Shared {
     id: NodeId,
     launch: Mutex<Launch>,
-    /// Whether it is to be started again when it ends.
+    /// Whether it must be restarted when it ends.
     wanted: watch::Sender<bool>,
     life: watch::Sender<Life>,
-    /// The nemesis causes its end, or a panic.
+    /// The nemesis may cause its end, or a panic.
     excused: AtomicBool,
     /// Its disk has failed, so it may refuse to trust its data.
     tainted: AtomicBool,
@@ -109,7 +109,7 @@ struct Shared {
 /// What all nodes of a run share.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
-    /// Where logs go, one file for each start of a process.
+    /// The directory for logs, with one file for each start of a process.
     pub(crate) logs: PathBuf,
     pub(crate) clocks: Option<Clocks>,
     pub(crate) syncs: Option<SlowSyncs>,
@@ -139,7 +139,7 @@ impl Node {
         self.shared.life.borrow().clone()
     }
 
-    /// Changes how it is started from the next time on.
+    /// Changes the settings of its next starts.
     pub(crate) fn relaunch(&self, change: impl FnOnce(&mut Launch)) {
         change(&mut self.shared.launch.lock());
     }
@@ -148,7 +148,7 @@ impl Node {
         self.shared.launch.lock().data.clone()
     }
 
-    /// Says whether the nemesis is to blame for ends of its process and for panics from now on.
+    /// Sets whether the nemesis is to blame if its process ends or panics from now on.
     pub(crate) fn excuse(&self, excused: bool) {
         self.shared.excused.store(excused, Relaxed);
     }
@@ -158,7 +158,7 @@ impl Node {
         self.shared.tainted.store(true, Relaxed);
     }
 
-    /// Lets it be started again when it ends, or not.
+    /// Sets whether it is restarted when it ends.
     pub(crate) fn want(&self, up: bool) {
         self.shared.wanted.send_replace(up);
     }
@@ -167,11 +167,11 @@ impl Node {
     pub(crate) async fn signal(&self, name: &str) {
         let Some(pid) = self.life().pid else { return };
         let mut kill = Command::from(signal(pid, name));
-        // It may have ended by itself just now.
+        // The process may have just ended by itself.
         let _ = kill.stderr(Stdio::null()).status().await;
     }
 
-    /// Kills the process. Whether the supervisor starts another depends on [`Node::want`].
+    /// Kills the process. [`Node::want`] decides whether the supervisor starts another.
     pub(crate) async fn kill(&self) {
         let starts = self.life().starts;
         self.shared.killed.store(true, Relaxed);
@@ -180,10 +180,10 @@ impl Node {
         self.shared.killed.store(false, Relaxed);
     }
 
-    /// Asks the process to end and waits for it; it stays down.
+    /// Asks the process to end and waits for that. It stays down.
     ///
     /// # Errors
-    /// When it does not end in time; it is then killed.
+    /// When it does not end in time. It is killed then.
     pub(crate) async fn stop(&self) -> Result<(), String> {
         self.want(false);
         let starts = self.life().starts;
@@ -201,7 +201,7 @@ impl Node {
         timeout(STOP_MAX, ended).await.is_ok()
     }
 
-    /// Forgets what was noted of its former data directory; it has a new one.
+    /// Forgets what was noted about its former data directory, because it has a new one.
     pub(crate) fn renew(&self) {
         self.shared.tainted.store(false, Relaxed);
         self.shared.life.send_modify(|life| life.spoilt = false);
@@ -243,8 +243,8 @@ impl Shared {
     fn command(&self) -> Command {
         let launch = self.launch.lock().clone();
         let addresses = self.around.links.addresses(self.id);
-        // With SIGXFSZ ignored, a write beyond the limit of file sizes fails as on a full disk, and does not end the
-        // process.
+        // While SIGXFSZ is ignored, a write beyond the file size limit fails as on a full disk, and does not
+        // end the process.
         let mut words = vec!["env".to_owned(), "--ignore-signal=XFSZ".to_owned()];
         words.extend(self.around.links.enter(self.id));
         words.extend(launch.limit);
@@ -253,11 +253,11 @@ impl Shared {
         let mut command = Command::from(Binary::at(&launch.binary).under(words).serve(&serve));
         command.args(["--advertise-raft", &addresses.advertised.to_string()]);
         command.args(["--log-format", "json"]).args(&launch.flags);
-        // An older binary does not know these settings: it would refuse flags, and ignores variables.
+        // An older binary may not know these settings. It would reject flags, but it ignores variables.
         command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
         command.env("MINTLEAF_DRAIN", launch.drain);
         command.env("MINTLEAF_RESP", addresses.resp.to_string());
-        // Nodes in namespaces of their own are told where to find each other, and whoever runs this changes them.
+        // Nodes in separate namespaces get each other's addresses from the test, which makes its changes from outside.
         command.env("MINTLEAF_INSECURE", "true");
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
@@ -274,7 +274,7 @@ impl Shared {
         command
     }
 
-    /// Reads the log of a process until it has ended, and judges the end.
+    /// Reads the log of a process until it has ended, and judges why it ended.
     async fn see_through(&self, mut child: Child, mut log: File) {
         let start = self.life.borrow().starts;
         let stderr = child.stderr.take().expect("it is piped");
@@ -284,7 +284,7 @@ impl Shared {
             if let Err(error) = writeln!(log, "{line}") {
                 self.outcry(format!("a log cannot be kept: {error}"));
             }
-            // sled panics on some checkpoints that a power cut left half written; the node then makes a new one.
+            // sled panics on some checkpoints that a power cut left half-written. The node then makes a new one.
             let opening = line.contains("thread 'checkpoint-open'");
             if reader.read(&line).is_outcry() && !self.excused.load(Relaxed) && !opening {
                 self.outcry(format!("node {} start {start}: {line}", self.id));

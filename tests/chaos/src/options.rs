@@ -1,4 +1,4 @@
-//! What a run can be told.
+//! The options of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,10 +17,10 @@ pub(crate) struct Options {
     /// An older binary, for rolling upgrades from it
     #[arg(long, value_name = "PATH")]
     pub(crate) previous: Option<PathBuf>,
-    /// How long to go on with faults
+    /// How long to inflict faults
     #[arg(long, value_name = "N", default_value_t = 3.0)]
     pub(crate) minutes: f64,
-    /// Kill the leader so many times, and break nothing else, however long it takes
+    /// Kill the leader this many times and inflict no other faults, whatever time it takes
     #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "only"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) leader_kills: Option<u64>,
@@ -31,8 +31,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u64).range(3..=9))]
     pub(crate) nodes: u64,
-    /// Round trips and syncs that last for the whole run: the name of a climate, or rtt-N or sync-N for N milliseconds
-    /// [default: drawn by the seed, mostly mild]
+    /// Round trips and syncs that last for the whole run: the name of a climate, or rtt-N or sync-N for N
+    /// milliseconds [default: drawn by the seed, mostly mild]
     #[arg(long, value_name = "NAME", value_parser = Climate::named)]
     pub(crate) climate: Option<Climate>,
     /// Requests a second of all clients together
@@ -52,11 +52,10 @@ pub(crate) struct Options {
     /// Also the faults that need root
     #[arg(long)]
     pub(crate) root: bool,
-    /// Where the history, logs and data go [default: a new directory under the system's for
-    /// temporary files]
+    /// Directory for the history, logs and data [default: a new one under the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Keep the directory of a run without violations too
+    /// Keep the directory even if nothing was violated
     #[arg(long)]
     pub(crate) keep: bool,
     /// Print the schedule and run nothing
@@ -69,7 +68,7 @@ impl Options {
         Duration::from_secs_f64(self.minutes * 60.0)
     }
 
-    /// In words, for how long things are broken.
+    /// The length of the run, in words.
     pub(crate) fn length(&self) -> String {
         match self.leader_kills {
             Some(kills) => format!("{kills} kills of the leader"),
@@ -77,7 +76,7 @@ impl Options {
         }
     }
 
-    /// Whether faults of this kind are asked for.
+    /// Whether the options select faults of this kind.
     pub(crate) fn asks_for(&self, kind: &str) -> bool {
         match self.leader_kills {
             Some(_) => kind == KILL_LEADER,

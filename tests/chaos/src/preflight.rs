@@ -1,5 +1,5 @@
-//! What can be broken on this machine, found out by trying each thing once before a run starts. A tool may be
-//! installed while the kernel lacks what it needs; then every fault of its kind would fail during the run.
+//! Tries each kind of fault once before a run starts. A tool may be installed although the kernel lacks what it
+//! needs. Every fault of that kind would then fail during the run.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,21 @@ use mintleaf_harness::Clocks;
 use crate::faults::{KINDS, Kind, Need};
 use crate::options::Options;
 
-/// How far a clock is set to see whether it can be.
+/// How far a clock is set to test whether that works.
 const SHIFT_S: u64 = 86_400;
 const DISK_BYTES: u64 = 1 << 20;
 
-/// What can be broken here, or why it cannot.
+/// The kinds of faults that work here, or the reasons why they do not.
 pub(crate) struct Machine {
     pub(crate) clocks: Result<Clocks, String>,
-    /// Links that are packets; without them they are proxies.
+    /// Links that carry packets. Without them, proxies are used.
     pub(crate) packets: Result<(), String>,
-    /// Disks that can be broken; without them data is in plain directories.
+    /// Disks whose failures are simulated. Without them, data is in plain directories.
     pub(crate) disks: Result<(), String>,
 }
 
 impl Machine {
-    /// Tries everything that the options ask for, in a directory of the run.
+    /// Tries everything that the options need, in a directory of the run.
     pub(crate) fn examine(options: &Options, dir: &Path) -> Self {
         let with_root = |try_it: fn(&Path) -> Result<(), String>| match options.root {
             true => try_it(dir),
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Why faults of a kind cannot happen here; `None` when they can.
+    /// Why faults of a kind cannot be inflicted here; `None` when they can.
     fn lack(&self, kind: &Kind, options: &Options) -> Option<String> {
         match kind.needs {
             Need::Nothing => None,
@@ -61,10 +61,10 @@ impl Machine {
         }
     }
 
-    /// The kinds of faults that are asked for and can happen here, and the others, by what they lack.
+    /// The selected kinds of faults that work here, and the other selected kinds, with what each lacks.
     ///
     /// # Errors
-    /// When a kind is asked for that there is not, or none is left.
+    /// When a selected kind does not exist, or no kind is left.
     pub(crate) fn kinds(
         &self,
         options: &Options,
@@ -167,7 +167,7 @@ mod tests {
             assert!(line.contains(name), "{line}");
             assert!(kinds.iter().all(|kind| kind.name != name), "{name}");
         }
-        // Links are proxies then, which can do what packets cannot.
+        // Links are proxies then, which support what packets do not.
         assert!(kinds.iter().any(|kind| kind.name == "delay"));
     }
 

@@ -1,14 +1,14 @@
-//! Links without root: a TCP proxy in front of every node, which learns which node calls.
+//! Links without root: a TCP proxy in front of every node, which finds out which node calls.
 //!
-//! Peers are told the proxy's address instead of the node's, so everything between nodes goes
-//! through here. A connection between two nodes is subject to two links: its requests to the link from its maker,
-//! its answers to the link back. So a cut of one direction holds what goes that way, and nothing else.
+//! Nodes advertise the proxy's address instead of their own, so all traffic between nodes passes through here.
+//! A connection between two nodes is subject to two links: its requests to the link from the caller, its
+//! answers to the link back. So a cut of one direction holds the traffic in that direction, and no other.
 //!
-//! A cut connection is not closed: bytes wait in it, and arrive when the link heals, long after
-//! their sender gave up. A new connection under a cut is closed after a while, as if nobody had ever answered.
+//! A cut connection is not closed. Bytes wait in it, and arrive when the link heals, long after the sender gave
+//! up. A new connection under a cut is closed after a while, as if no host had ever answered.
 //!
-//! A link delays like a wire, not like a queue: what is sent while something is on its way arrives as much later as it
-//! was sent. Bytes keep their order, as in TCP, so a lost packet is a delay, of it and of all that follows it.
+//! A link delays like a wire, not like a queue: two chunks arrive as far apart as they were sent. Bytes keep
+//! their order, as in TCP, so a lost packet is a delay for itself and for everything after it.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,34 +27,34 @@ use crate::caller;
 use crate::links::{Addresses, Links, NodeId, Weather};
 use crate::random::Random;
 
-/// How much passes at a time.
+/// How many bytes are read at once.
 const CHUNK_BYTES: usize = 16 << 10;
-/// How many reads are on their way at a time in one direction; the next one waits.
+/// How many chunks are under way at once in one direction. The next one waits.
 const IN_FLIGHT_MAX: usize = 256;
-/// What one packet carries. Each is lost by itself.
+/// The payload of one packet. Each packet is lost independently.
 const PACKET_BYTES: usize = 1_448;
-/// How long TCP waits beyond a round trip, at the least, before it sends a lost packet again.
+/// The shortest time beyond a round trip after which TCP sends a lost packet again.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
-/// How often one packet is lost at the most.
+/// How often one packet is lost at most.
 const LOSSES_MAX: u32 = 5;
-/// A connection that is made under a cut is closed after this.
+/// A connection that is opened under a cut is closed after this time.
 const UNANSWERED_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 const HTTP_PORT: u16 = 8080;
 const RESP_PORT: u16 = 6380;
 const RAFT_PORT: u16 = 9080;
-/// A node's proxy has the node's address, this much higher.
+/// The last byte of a proxy's address is that of the node's address plus this.
 const PROXY_OFFSET: u8 = 100;
 
 /// One direction between two nodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// What lasts for the whole run.
+    /// The part that lasts for the whole run.
     climate: Weather,
-    /// What comes on top of it and goes again.
+    /// The part on top of it that comes and goes.
     weather: Weather,
-    /// Counts up with each reset.
+    /// Counts the resets.
     resets: u64,
 }
 
@@ -64,7 +64,7 @@ impl Link {
     }
 }
 
-/// The proxies of a cluster; they end with this.
+/// The proxies of a cluster. Dropping this ends them.
 pub(crate) struct Proxies {
     network: [u8; 2],
     net: Arc<Net>,
@@ -77,7 +77,7 @@ struct Net {
 }
 
 impl Proxies {
-    /// Proxies for these nodes, on a part of the loopback network where nobody listens.
+    /// Proxies for these nodes, in an unused part of the loopback network.
     ///
     /// # Errors
     /// When there is no such part.
@@ -119,7 +119,7 @@ impl Links for Proxies {
     }
 }
 
-/// Each node has an address of its own, so that its ports stay its own while it is down.
+/// Each node has a separate address, so that its ports stay reserved for it while it is down.
 fn addresses([a, b]: [u8; 2], node: NodeId) -> Addresses {
     let host = u8::try_from(node).expect("nodes are few");
     let ip = Ipv4Addr::new(127, a, b, host);
@@ -164,7 +164,7 @@ async fn accept(net: Arc<Net>, node: NodeId, listener: TcpListener, target: Sock
         match listener.accept().await {
             Ok((stream, from)) => {
                 let net = Arc::clone(&net);
-                // Errors are those of nodes that were cut off or have ended; the other end sees its connection end.
+                // Errors come from nodes that were cut off or have ended. The other end sees its connection end.
                 connections.spawn(async move { drop(net.carry(stream, from, node, target).await) });
             }
             Err(_) => sleep(ACCEPT_BACKOFF).await,
@@ -192,7 +192,7 @@ impl Net {
         let both = async { (passes(&mut out).await, passes(&mut back).await) };
         let Ok((there, here)) = timeout(UNANSWERED_MAX, both).await else { return Ok(()) };
         let mut random = Random::new(self.seed, &format!("handshake {}", from.port()));
-        // Nothing is sent before the round trip of TCP's handshake.
+        // The round trip of TCP's handshake comes before any data.
         sleep(travel(there, 1, &mut random) + travel(here, 1, &mut random)).await;
         let mut callee = TcpStream::connect(target).await?;
         for stream in [&caller, &callee] {
@@ -200,14 +200,14 @@ impl Net {
         }
         let random = |way: &str| Random::new(self.seed, &format!("{way} {}", from.port()));
         let (caller_ends, callee_ends) = (caller.split(), callee.split());
-        // The first frame is subject to the weather like all that follows.
+        // The first frame is subject to the weather, as everything after it is.
         let requests = first.as_slice().chain(caller_ends.0);
         tokio::select! {
             ended = pump(requests, callee_ends.1, out.clone(), random("out")) => return ended,
             ended = pump(callee_ends.0, caller_ends.1, back, random("back")) => return ended,
             () = reset(out) => {}
         }
-        // Both ends see a reset; they would take a close for the end of the stream.
+        // Both ends see a reset. They would mistake a close for the end of the stream.
         caller.set_zero_linger()?;
         callee.set_zero_linger()
     }
@@ -247,9 +247,9 @@ async fn pump(
                 return Ok(());
             }
             chunk.truncate(read);
-            // The link may have been cut since; what was read has not crossed it yet.
+            // The link may have been cut during the read, so these bytes have not crossed it yet.
             let weather = passes(&mut here).await;
-            // A narrow link takes no more before this is through.
+            // A narrow link takes no more bytes until these have passed.
             free = free.max(Instant::now()) + passage(weather, read);
             sleep_until(free).await;
             last = last.max(free + travel(weather, read, &mut random));
@@ -270,14 +270,14 @@ async fn pump(
     tokio::try_join!(sending, delivering).map(drop)
 }
 
-/// How long so many bytes take to enter a link.
+/// How long this many bytes take to enter a link.
 fn passage(weather: Weather, bytes: usize) -> Duration {
     let ms = weather.bytes_per_s.map_or(0, |rate| bytes as u64 * 1000 / rate.max(1));
     Duration::from_millis(ms)
 }
 
-/// How long so many bytes take from one end of a link to the other. Each of their packets may be lost, again and
-/// again, and is then sent anew after a wait that doubles.
+/// How long this many bytes take from one end of a link to the other. Each of their packets may be lost several
+/// times, and is sent again after a wait that doubles each time.
 fn travel(weather: Weather, bytes: usize, random: &mut Random) -> Duration {
     let jitter_ms = random.within(0..=weather.jitter_ms);
     let mut longest = Duration::ZERO;

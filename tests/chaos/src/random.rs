@@ -1,5 +1,5 @@
-//! Random numbers from a seed. Every part of a run has a stream of its own, so that what one draws
-//! does not depend on how fast another is.
+//! Random numbers from a seed. Every part of a run draws from a separate stream, so its numbers do not depend
+//! on the speed of other parts.
 
 use std::ops::RangeInclusive;
 
@@ -36,7 +36,7 @@ impl Random {
         from.choose(&mut self.0).expect("there is something to pick from")
     }
 
-    /// The same in another order.
+    /// The same items in a random order.
     pub(crate) fn shuffled<T>(&mut self, mut items: Vec<T>) -> Vec<T> {
         items.shuffle(&mut self.0);
         items

@@ -1,4 +1,4 @@
-//! The whole cluster is lost but for one directory, of which the product makes a new cluster.
+//! The whole cluster is lost except one directory, and the product makes a new cluster from it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -13,24 +13,25 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::{Cluster, REJOIN_MAX, replace_flag, wipe};
 use crate::links::NodeId;
 
-/// By how many ids every tag rises. The directory holds all that was acknowledged, so nothing was given since.
+/// By how many ids every tag rises. The directory holds all that was acknowledged, so the old cluster gave no
+/// ids since.
 const ADVANCE: &str = "1000";
-/// Pause between two looks at a node.
+/// Pause between two polls of a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long the restored node may take until it gives ids of both kinds: windows of snowflakes begin after every one
-/// that was given before.
+/// How long the restored node may take until it gives ids of both kinds. Its first snowflake windows begin
+/// after all windows that were given before.
 const SERVES_MAX: Duration = Duration::from_secs(30);
 
 impl Cluster {
-    /// Kills every node and makes a new cluster of the directory that holds the most; `survivor` is where a copy of
-    /// it is kept meanwhile. The node of that directory begins, with the data directories of all others empty, and
-    /// those join it.
+    /// Kills every node and makes a new cluster from the directory that holds the most. `survivor` is the path
+    /// for a copy of that directory until the cluster is restored. The node of that directory starts first. All
+    /// other data directories are emptied, and their nodes join it.
     ///
-    /// Returns false, with the cluster as it was, where the clocks of most nodes were so far ahead that no time of
-    /// now lies after what they did.
+    /// Returns false and leaves the cluster as it was if the clocks of most nodes were so far ahead that the
+    /// present time lies before what they did.
     ///
     /// # Errors
-    /// The step that did not work.
+    /// The step that failed.
     pub(crate) async fn restore(&self, binary: &Path, survivor: &Path) -> Result<bool, String> {
         self.kill_all().await;
         let first = self.fullest(binary).await?;
@@ -48,7 +49,8 @@ impl Cluster {
                 wiped.map_err(|error| format!("node {} cannot be wiped: {error}", node.id))?;
                 node.renew();
             }
-            // The directory of the node stays, for it may be a disk of its own; so it is restored once more.
+            // The node must keep its directory, which may be a separate disk. So the copy is restored once
+            // more, into it.
             run(&mut restore(binary, survivor, &data, first)).await?;
             remove(&probe)?;
             self.begin_with(first).await?;
@@ -70,7 +72,7 @@ impl Cluster {
         killing.join_all().await;
     }
 
-    /// The node whose log reaches furthest. Nothing else was broken, so it has every entry that a quorum has.
+    /// The node whose log reaches furthest. There were no other faults, so it has every entry that a quorum has.
     async fn fullest(&self, binary: &Path) -> Result<NodeId, String> {
         let mut fullest = None;
         for node in self.nodes.iter() {
@@ -83,7 +85,7 @@ impl Cluster {
         fullest.map(|(_, id)| id).ok_or_else(|| "there are no nodes".to_owned())
     }
 
-    /// Starts the restored node, and has the others join it.
+    /// Starts the restored node, and then the others, which join it.
     async fn begin_with(&self, first: NodeId) -> Result<(), String> {
         self.nodes.get(first).want(true);
         let deadline = Instant::now() + SERVES_MAX;

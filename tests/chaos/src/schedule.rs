@@ -1,4 +1,4 @@
-//! The schedule of faults, drawn from the seed alone, so that a seed is a schedule.
+//! The schedule of faults. It depends on the seed alone, so a seed identifies a schedule.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use crate::faults::{Draw, Fault, Kind};
 use crate::links::NodeId;
 use crate::random::Random;
 
-/// Some faults that come together, and their end.
+/// Several faults at the same time, and their end.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
-    /// How long nothing is broken before it.
+    /// How long the calm before the round lasts.
     pub(crate) calm: Duration,
-    /// How long the last fault lasts until all heals.
+    /// How long all faults last once the last of them has begun.
     pub(crate) hold: Duration,
-    /// In order, each with its kind's name.
+    /// The faults in order, each with the name of its kind.
     pub(crate) faults: Vec<(&'static str, Fault)>,
 }
 
-/// Rounds without end. Kinds are dealt like cards: each comes once before any comes twice.
+/// Rounds without end. Kinds are dealt like cards: each appears once before any appears twice.
 pub(crate) struct Schedule {
     random: Random,
     kinds: Vec<&'static Kind>,
     nodes: Vec<NodeId>,
     deck: Vec<&'static Kind>,
-    /// How long faults last at most.
+    /// The longest time that faults last.
     hold_max: Duration,
 }
 
 impl Schedule {
-    /// The schedule of a seed; there must be a kind.
+    /// The schedule of a seed. At least one kind is required.
     pub(crate) fn new(seed: u64, kinds: Vec<&'static Kind>, nodes: Vec<NodeId>) -> Self {
         assert!(!kinds.is_empty(), "there is nothing to schedule");
         let random = Random::new(seed, "schedule");
         Self { random, kinds, nodes, deck: Vec::new(), hold_max: Duration::MAX }
     }
 
-    /// The same schedule, but that no fault lasts longer than this.
+    /// The same schedule, except that faults last no longer than this.
     pub(crate) fn holding_at_most(self, hold_max: Duration) -> Self {
         Self { hold_max, ..self }
     }
@@ -70,8 +70,8 @@ impl Schedule {
         self.deck.pop().expect("it was just filled")
     }
 
-    /// How long faults last: mostly a few seconds, now and then long enough for leases, time-outs and buffers to run
-    /// out.
+    /// How long faults last: mostly a few seconds, now and then long enough for leases, time-outs and buffers
+    /// to run out.
     fn hold(&mut self) -> Duration {
         let ms = match self.random.within(0..=9) {
             0..=3 => self.random.within(500..=3_000),

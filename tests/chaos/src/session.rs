@@ -1,4 +1,4 @@
-//! A client of the cluster that has one request at a time, and records each.
+//! A client of the cluster that sends one request at a time, and records each.
 
 mod shaped;
 
@@ -17,9 +17,9 @@ use crate::links::NodeId;
 use crate::logs::boot;
 use crate::node::Incidents;
 
-/// Longer than a node may take over ids: 2 s, then it says no.
+/// Longer than a node may take to answer a request for ids: after 2 s it refuses.
 const IDS_WITHIN: Duration = Duration::from_secs(4);
-/// Longer than a node may take over a change: 5 s.
+/// Longer than a node may take to answer a change: 5 s.
 const ADMIN_WITHIN: Duration = Duration::from_secs(7);
 
 /// A client.
@@ -42,19 +42,19 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// A new client under a number that no other has.
+    /// A new client with a number that no other client has.
     pub(crate) fn open(&self, p: u32) -> Session {
         let Self { client, nodes, recorder, incidents } = self.clone();
         Session { p, client, nodes, recorder, incidents }
     }
 }
 
-/// The shape in which ids are asked for.
+/// The format in which ids are requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
-    /// Leaf's own path: one id, bare.
+    /// Leaf's own path: a single bare id.
     Leaf,
-    /// Version 1, each id by itself.
+    /// Version 1, as a list of ids.
     Ids(u64),
     /// Version 1, as ranges.
     Ranges(u64),
@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// A request that is over.
+/// A request that has ended.
 struct Asked {
     call: Call<'static>,
     answer: Option<Answer>,
@@ -105,7 +105,7 @@ impl Session {
         out
     }
 
-    /// The ids that were handed out. An answer that is not exactly what was asked for is a broken promise.
+    /// The ids in an answer. An answer that is not exactly what was asked for is a broken promise.
     fn given(
         &self,
         call: &mut Call<'_>,
@@ -128,13 +128,13 @@ impl Session {
         }
     }
 
-    /// Creates a tag that nobody ever created before.
+    /// Creates a tag under a name that was never used before.
     pub(crate) async fn mark(&self, node: NodeId) -> Outcome {
         let tag = format!("mark-{}-{}", self.p, self.recorder.now());
         self.create(node, &tag, 1, &tag).await
     }
 
-    /// Creates a tag; the description should be one that no other write has.
+    /// Creates a tag. No other write should have the same description.
     pub(crate) async fn create(&self, node: NodeId, tag: &str, step: u32, text: &str) -> Outcome {
         let body = json!({ "tag": tag, "step": step, "description": text });
         self.create_as(node, tag, &body, step, text).await
@@ -185,7 +185,7 @@ impl Session {
         out
     }
 
-    /// Reads a tag, linearizably or as the node knows it. That the tag does not exist is an answer too.
+    /// Reads a tag, either linearizably or as the node knows it. That the tag does not exist is a valid answer.
     pub(crate) async fn read(&self, node: NodeId, tag: &str, stale: bool) -> Outcome {
         let consistency = if stale { "?consistency=stale" } else { "" };
         let path = format!("/v1/tags/{tag}{consistency}");
@@ -201,7 +201,7 @@ impl Session {
         out
     }
 
-    /// The row in an answer. A success without it is a broken promise.
+    /// The row in an answer. A success without a row is a broken promise.
     fn seen(&self, asked: Asked, status: u16) -> (Call<'static>, Option<Row<'static>>) {
         let Asked { mut call, answer } = asked;
         let Some(answer) = answer.filter(|_| call.out == Outcome::Ok) else { return (call, None) };
@@ -233,7 +233,7 @@ impl Session {
         Asked { call, answer }
     }
 
-    /// Waits for an answer. What it says is not known yet: the outcome is unknown, or that nobody was reached.
+    /// Waits for an answer, without interpreting it. Until then the outcome is unknown, or that no node was reached.
     async fn observe<T>(
         &self,
         node: NodeId,
@@ -266,7 +266,7 @@ impl Session {
     }
 }
 
-/// The outcome that a status shows: a node that failed may have made the change, one that refused has not.
+/// The outcome that a status stands for: a node that failed may have made the change, a node that refused has not.
 fn outcome(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Ok,
@@ -275,7 +275,7 @@ fn outcome(status: u16) -> Outcome {
     }
 }
 
-/// What was handed out, if the answer has the shape that was asked for.
+/// The ids that were handed out, if the answer has the requested format.
 fn intervals(answer: &Answer, form: Form) -> Option<Vec<Interval>> {
     let shape = match answer.try_json()? {
         Value::Number(_) => "a number",

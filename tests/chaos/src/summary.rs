@@ -10,10 +10,10 @@ use crate::links::NodeId;
 use crate::node::Incidents;
 use crate::options::Options;
 
-/// How many ends of processes are shown in full.
+/// How many ends of processes are printed in full.
 const COLLAPSES_SHOWN: usize = 20;
 
-/// Gathers the figures of a run.
+/// Collects the figures of a run.
 #[derive(Debug)]
 pub(crate) struct Summary {
     seed: u64,
@@ -25,9 +25,9 @@ pub(crate) struct Summary {
     pub(crate) rounds: u64,
     /// Nodes whose data directory had to be wiped.
     pub(crate) spoilt: u64,
-    /// Promises that were broken, besides those that the history shows.
+    /// Promises that were broken, in addition to those in the history.
     pub(crate) broken: Vec<String>,
-    /// How long each node took to serve again, of all rounds.
+    /// How long each node took to serve again, in all rounds.
     recoveries: BTreeMap<NodeId, Vec<Duration>>,
 }
 
@@ -51,14 +51,14 @@ impl Summary {
         }
     }
 
-    /// Notes how long each node took to serve after a round.
+    /// Notes how long each node took to serve again after a round.
     pub(crate) fn recovered(&mut self, took: &BTreeMap<NodeId, Duration>) {
         for (&node, &took) in took {
             self.recoveries.entry(node).or_default().push(took);
         }
     }
 
-    /// Prints everything; true when no promise was broken.
+    /// Prints everything. Returns true when no promise was broken.
     pub(crate) fn print(
         &self,
         report: &Report,

@@ -1,5 +1,5 @@
-//! The load: ids of both kinds from all nodes, of a few hot tags and many cold ones, of tags with shapes, and tags that
-//! are created, changed and deleted.
+//! The load: ids of both kinds from all nodes, of a few hot tags and many cold ones and of tags with shapes;
+//! and tags that are created, changed and deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,34 +16,34 @@ use crate::links::NodeId;
 use crate::random::Random;
 use crate::session::{Form, Session, Sessions};
 
-/// Tags that most requests are about. Their steps are small, so that there are many grabs.
+/// The tags of most requests. Their steps are small, so that there are many grabs.
 const HOT: u64 = 4;
 const HOT_STEP: u32 = 20;
-/// Tags that are asked for now and then.
+/// The tags of occasional requests.
 const COLD: u64 = 200;
 const COLD_STEP: u32 = 5;
 /// A tag whose ids rise over all nodes.
 const STRICT: &str = "strict";
 /// A counter for each key.
 const SEQUENCE: &str = "sequence";
-/// Keys that most requests for numbers are about, and others that are asked for now and then.
+/// The keys of most requests for numbers, and other keys for occasional requests.
 const HOT_KEYS: u64 = 4;
 const KEYS: u64 = 100;
 /// A tag whose ids begin at 1 each day.
 const DAYS: &str = "days";
-/// Where days begin.
+/// The time zone that decides when a day begins.
 const TIME_ZONE: &str = "Asia/Kolkata";
-/// How many tags there are at a time that are created, changed and deleted.
+/// How many tags exist at a time that are created, changed and deleted.
 const CHURN: u64 = 12;
-/// After so long, other tags take their place. A request whose outcome nobody knows may take effect at any later
-/// time; new names keep the number of such requests small for each tag.
+/// After this time, other tags replace them. A request with an unknown outcome may take effect at any later
+/// time. New names keep the number of such requests small for each tag.
 const CHURN_AGE: Duration = Duration::from_secs(40);
-/// How often the creation of a tag that must be there is tried, with pauses.
+/// How often the creation of a required tag is tried, with pauses.
 const ATTEMPTS: u32 = 50;
 /// How often reading a tag at the end is tried, with pauses.
 const READ_ATTEMPTS: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(200);
-/// The number of the client that creates tags first and reads them last.
+/// The number of the client that creates the tags at the start and reads them at the end.
 const STEWARD: u32 = 2_000_000;
 
 /// Running clients.
@@ -60,7 +60,7 @@ struct Worker {
     random: Random,
     nodes: Vec<NodeId>,
     began: Instant,
-    /// A number at the end of each description, so that no two writes have the same one.
+    /// A number that ends each description, so that no two writes have the same one.
     written: u64,
     p: u32,
     /// Whether there are tags with shapes.
@@ -68,8 +68,8 @@ struct Worker {
 }
 
 impl Workload {
-    /// Creates the tags that are always there, those with shapes if they are wanted, then starts clients, which send
-    /// `rate` requests a second in all.
+    /// Creates the permanent tags, with shaped ones among them if `shaped`. Then starts clients, which together
+    /// send `rate` requests a second.
     ///
     /// # Errors
     /// When the tags cannot be created.
@@ -93,13 +93,13 @@ impl Workload {
         Ok(Self { sessions, began, stopping, clients: running, shaped })
     }
 
-    /// Lets every client finish its last request, then reads every tag at every node. Returns the nodes that could
-    /// not be read from.
+    /// Lets every client finish its last request, then reads every tag at every node. Returns the nodes where a
+    /// read failed.
     pub(crate) async fn conclude(self) -> Vec<String> {
         self.stopping.store(true, Relaxed);
         self.clients.join_all().await;
         let mut tags: Vec<String> = standing(self.shaped).map(|(tag, _)| tag).collect();
-        // The mark of such a tag is that of its latest period, and so no watermark.
+        // The mark of such a tag belongs to its latest period, so it is not a watermark.
         tags.retain(|tag| ![DAYS, STRICT_DAYS].contains(&&**tag));
         for age in 0..=age(self.began) {
             tags.extend((0..CHURN).map(|number| churn_tag(number, age)));
@@ -117,7 +117,7 @@ impl Workload {
     }
 }
 
-/// Tags that are there from the beginning to the end, and their steps.
+/// Tags that exist from the beginning to the end, and their steps.
 fn standing(shaped: bool) -> impl Iterator<Item = (String, u32)> {
     let hot = (0..HOT).map(|number| (hot_tag(number), HOT_STEP));
     let cold = (0..COLD).map(|number| (cold_tag(number), COLD_STEP));
@@ -128,7 +128,7 @@ fn standing(shaped: bool) -> impl Iterator<Item = (String, u32)> {
     hot.chain(cold).chain(others.map(|(tag, step)| (tag.to_owned(), step)))
 }
 
-/// What the creation of a tag says of its shape.
+/// The fields of a tag's creation that describe its shape.
 fn shape(tag: &str) -> Value {
     match tag {
         STRICT => json!({ "order": "strict" }),
@@ -180,7 +180,7 @@ async fn prepare(session: &Session, nodes: &[NodeId], shaped: bool) -> Result<()
     Ok(())
 }
 
-/// Reads tags until one cannot be read; nothing is broken any more by then.
+/// Reads tags until one cannot be read. By then all faults are healed.
 async fn first_unreadable<'a>(
     session: &Session,
     node: NodeId,
@@ -201,12 +201,12 @@ async fn first_unreadable<'a>(
 
 impl Worker {
     async fn run(mut self, period: Duration, stopping: Arc<AtomicBool>) {
-        // Clients begin at different moments.
+        // Clients start at different moments.
         sleep(period.mul_f64(f64::from(self.p % 97) / 97.0)).await;
         let mut next = Instant::now();
         while !stopping.load(Relaxed) {
             self.turn().await;
-            // A client that waited long does not catch up in a burst.
+            // A client that was delayed does not catch up in a burst.
             next = (next + period).max(Instant::now());
             sleep_until(next).await;
         }
@@ -235,7 +235,7 @@ impl Worker {
     /// Takes ids of the strict tag, numbers of a key, or ids of a day.
     async fn shaped(&mut self, node: NodeId) {
         let form = self.form(40, 400);
-        // Numbers of keys and ids of days are asked for in version 1 only.
+        // Numbers of keys and ids of days exist in version 1 only.
         let listed = if form == Form::Leaf { Form::Ids(1) } else { form };
         match self.random.within(0..=99) {
             0..=39 => self.session.ids(node, STRICT, form).await,

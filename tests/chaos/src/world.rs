@@ -1,4 +1,4 @@
-//! What a run takes place in, and what its seed decides besides the faults.
+//! The surroundings of a run, and what its seed decides in addition to the faults.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::random::Random;
 /// The longest windows of snowflakes that a run may have.
 pub(crate) const WINDOW_LONGEST: &str = "60s";
 
-/// What a run takes place in.
+/// The surroundings of a run.
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) climate: Climate,
@@ -25,7 +25,8 @@ pub(crate) struct World {
     pub(crate) machine: Machine,
 }
 
-/// The climate that is named or drawn, and what makes its syncs slow. Where the machine lacks that, nothing lasts.
+/// The climate that was named or drawn, and the library that slows its syncs. If it cannot be built, the
+/// climate is mild.
 pub(crate) fn climate(
     options: &Options,
     seed: u64,
@@ -42,10 +43,10 @@ pub(crate) fn climate(
     }
 }
 
-/// The links between nodes: packets where they can be had, else streams.
+/// The links between nodes: packets if the machine supports them, otherwise streams.
 ///
 /// # Errors
-/// When neither can be had.
+/// When neither works.
 pub(crate) async fn links(packets: bool, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
     if packets {
         return Ok(Arc::new(Namespaces::new(ids.len() as u64)?));
@@ -53,21 +54,21 @@ pub(crate) async fn links(packets: bool, ids: &[NodeId], seed: u64) -> io::Resul
     Ok(Arc::new(Proxies::start(ids, seed).await?))
 }
 
-/// Chooses the length of windows: short ones are renewed often, long ones bridge outages, and each can go wrong in
-/// its own way.
+/// Chooses the length of windows. Short ones are renewed often, long ones bridge outages, and each kind can
+/// fail in a different way.
 pub(crate) fn window(seed: u64) -> &'static str {
     let &length = Random::new(seed, "window").pick(&["3s", "10s", WINDOW_LONGEST]);
     length
 }
 
-/// Chooses how long a node drains once it was asked to stop.
+/// Chooses how long a node drains when it is asked to stop.
 pub(crate) fn drain(seed: u64) -> &'static str {
     let &length = Random::new(seed, "drain").pick(&["0", "1s", "3s"]);
     length
 }
 
-/// Chooses how soon a snapshot replaces the log: then nodes that were away are sent the snapshot, and with a long
-/// log they replay it.
+/// Chooses how soon a snapshot replaces the log. With a short log, nodes that were away are sent the snapshot;
+/// with a long one they replay it.
 pub(crate) fn snapshot_entries(seed: u64) -> u64 {
     *Random::new(seed, "snapshots").pick(&[100, 1_000, 20_000])
 }

@@ -7,7 +7,7 @@ use crate::register::Step;
 use crate::report::{Findings, Invariant};
 use crate::search::{Timed, Verdict, search};
 
-/// How many operations before an impossible one are tried in search of the one that it contradicts.
+/// How many operations before an impossible one are tried, to find the one that it contradicts.
 const SUSPECTS_MAX: usize = 8;
 
 pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -28,9 +28,9 @@ pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// The operations to be put in order. All values that no answer ever had count as one: operations that differ only
-/// in such values are the same to the search, and an update of unknown outcome that writes nothing else explains no
-/// answer and is left out.
+/// The operations to put in order. All values that appear in no answer count as one value. The search cannot
+/// distinguish operations that differ only in such values. An update with an unknown outcome that writes only
+/// such values explains no answer, and is left out.
 fn operations(admin: &[AdminOp]) -> Vec<Timed> {
     let told = admin.iter().filter(|op| op.told == Told::Done && op.kind == Kind::Read);
     let rows = told.filter_map(|op| op.row).chain(admin.iter().filter_map(|op| op.seen));
@@ -56,16 +56,15 @@ fn operations(admin: &[AdminOp]) -> Vec<Timed> {
     timed.collect()
 }
 
-/// Stands for every step or description that no answer had; no step is as high, and there are not
-/// as many descriptions.
+/// Stands for every step or description that appears in no answer. No step is as high, and there are not as
+/// many descriptions.
 const UNSEEN: u32 = u32::MAX;
 
 fn is_seen(value: u32) -> bool {
     value != UNSEEN
 }
 
-/// Names the first answer that nothing explains, and the latest operation before it without which
-/// something would.
+/// Names the first answer that no order explains, and the latest operation before it without which an order would.
 fn explain(tag: &str, operations: &[Timed], at: usize, findings: &mut Findings) {
     let impossible = operations[at];
     let mut suspects: Vec<Timed> =
@@ -87,7 +86,8 @@ fn explain(tag: &str, operations: &[Timed], at: usize, findings: &mut Findings) 
     findings.violation(Invariant::I6, what, lines);
 }
 
-/// Finds refusals of ids of an unknown tag that had been created, and that nobody had asked to delete.
+/// Finds requests for ids that were refused with an unknown tag, although the tag had been created and no
+/// client had asked to delete it.
 fn lost(tag: &str, line: &TagLine, findings: &mut Findings) {
     for &(inv, ret, refused) in &line.unknown {
         let created = line.admin.iter().filter(|op| op.told == Told::Done);

@@ -1,11 +1,11 @@
-//! I8: which node served when, and how soon after a healing.
+//! I8: when each node served, and how soon after a healing.
 
 use std::time::Duration;
 
 use crate::evidence::{Evidence, Served, to_ms};
 use crate::report::{Findings, Invariant, Service};
 
-/// Returns how each node served each kind of request; what took longer than `recovery` is a violation.
+/// Returns how each node served each kind of request. A recovery that took longer than `recovery` is a violation.
 pub(crate) fn check(
     evidence: &mut Evidence,
     recovery: Duration,
@@ -54,7 +54,7 @@ enum Recovery {
     In(u64),
     /// It had not recovered by the time of this request.
     Late(u32),
-    /// Nobody asked, or the history ended or the next fault came before recovery was due.
+    /// No client asked, or the history ended or the next fault came before recovery was due.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What a history says, packed: some forty bytes for each range of ids.
+//! The contents of a history, packed: some forty bytes for each range of ids.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use crate::history::{Admin, Call, Grant, Interval, Layout, Outcome, Record, Rele
 use crate::names::{IssuerId, Issuers, Names};
 use crate::report::{Findings, Invariant};
 
-/// The place of a line in the whole input.
+/// The number of a line in the whole input.
 pub(crate) type Line = u32;
 
 /// Ids are positive in a signed 64-bit column.
 const IDS: std::ops::Range<u64> = 1..1 << 63;
 
-/// Everything that the checks look at.
+/// Everything that the checks use.
 #[derive(Default)]
 pub(crate) struct Evidence {
     pub(crate) tags: Names,
@@ -44,21 +44,21 @@ pub(crate) struct Totals {
     pub(crate) last_ns: u64,
 }
 
-/// What is known of one tag.
+/// The evidence about one tag.
 #[derive(Default)]
 pub(crate) struct TagLine {
     pub(crate) taken: Vec<Span>,
     pub(crate) granted: Vec<Span>,
     pub(crate) admin: Vec<AdminOp>,
-    /// Requests for ids that were refused because the tag is unknown: when asked, when answered, on which line.
+    /// Requests for ids that were refused because the tag is unknown: when each was sent and answered, and its line.
     pub(crate) unknown: Vec<(u64, u64, Line)>,
     /// Whether ids rise over all nodes.
     pub(crate) strict: bool,
-    /// The place of the line under whose name its ids are granted, where that is another one.
+    /// The index of the line under whose name its ids are granted, if that is another line.
     pub(crate) drawn_from: Option<usize>,
 }
 
-/// Ids that were handed out, or granted. `inv` and `ret` of a grant are the same moment.
+/// Ids that were handed out, or granted. For a grant, `inv` and `ret` are the same moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Span {
     pub(crate) issuer: IssuerId,
 }
 
-/// Which kind of request.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Kind {
     Ids,
@@ -99,14 +99,14 @@ pub(crate) struct AdminOp {
     pub(crate) kind: Kind,
     pub(crate) told: Told,
     pub(crate) inv: u64,
-    /// `u64::MAX` when it may still take effect.
+    /// `u64::MAX` when the request may still take effect.
     pub(crate) ret: u64,
     pub(crate) row: Option<PackedRow>,
     pub(crate) seen: Option<PackedRow>,
     pub(crate) line: Line,
 }
 
-/// What the asker of an admin operation learned.
+/// What the client of an admin operation learned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Told {
     Done,
@@ -123,7 +123,7 @@ pub(crate) struct PackedRow {
     pub(crate) max_id: Option<u64>,
 }
 
-/// A window that was given, extended, or given up.
+/// A window that was given, extended, or released.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowEvent {
     pub(crate) issuer: IssuerId,
@@ -138,18 +138,18 @@ pub(crate) enum WindowChange {
     Released(u64),
 }
 
-/// When requests of one kind were answered well by one node, and when they were not.
+/// When requests of one kind were answered with success by one node, and when they were not.
 #[derive(Default)]
 pub(crate) struct Served {
-    /// The milliseconds in which one was; the same one is not repeated in a row.
+    /// The milliseconds with a success, without consecutive duplicates.
     pub(crate) well_ms: Vec<u64>,
-    /// Requests that failed or took long, by when they began; at most one for each millisecond.
+    /// Requests that failed or took long, by the time when they began; at most one for each millisecond.
     pub(crate) badly_ms: Vec<(u64, Line)>,
     pub(crate) first_ms: Option<u64>,
     pub(crate) last_ms: u64,
 }
 
-/// A request that takes longer is remembered even if it is answered well.
+/// A request that takes longer is noted even if it succeeds.
 const LONG_NS: u64 = 1_000_000_000;
 
 impl Served {
@@ -172,10 +172,10 @@ pub(crate) fn to_ms(ns: u64) -> u64 {
 }
 
 impl Evidence {
-    /// Adds one line. What is wrong with it by itself goes to `findings`.
+    /// Adds one line. Violations that the line shows by itself go to `findings`.
     ///
     /// # Errors
-    /// When the line cannot stand with those before it.
+    /// When the line contradicts the lines before it.
     pub(crate) fn add(
         &mut self,
         record: Record<'_>,
@@ -274,7 +274,7 @@ impl Evidence {
         self.note(kind, &op.call, line);
         let tag = self.tag(&op.key.0);
         let told = told(&op.call);
-        // A refusal for a reason that has nothing to do with the tag, or a read without an answer, tells nothing.
+        // A refusal for a reason unrelated to the tag, or a read without an answer, contains no information.
         let silent = op.call.out == Outcome::Fail || kind == Kind::Read;
         if told == Told::Unknown && silent {
             return;
@@ -336,7 +336,7 @@ fn count(ranges: &[Interval]) -> u128 {
     ranges.iter().map(|(start, end)| u128::from(end - start)).sum()
 }
 
-/// Checks that the ids of one answer are valid, and rise.
+/// Checks that the ids of one answer are valid and rise.
 fn rising(ranges: &[Interval], line: Line, findings: &mut Findings) {
     for &(start, end) in ranges {
         if !IDS.contains(&start) || end > IDS.end {

@@ -1,7 +1,7 @@
-//! Histories without a fault in them, from a seed: for tests, and to measure the checker.
+//! Correct histories, generated from a seed: for tests, and to measure the checker.
 //!
-//! A small service is simulated, one effect after the other. The times of each operation lie around its effect, so
-//! operations overlap and yet an order explains them.
+//! The generator simulates a small service, one effect after the other. The times of each operation lie around
+//! its effect. So operations overlap, and yet an order explains them.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use crate::history::{
 
 const NODES: u64 = 3;
 const CLIENTS: u64 = 64;
-/// Tags that ids are taken of.
+/// Tags that ids are taken from.
 const TAGS: u64 = 40;
-/// One of the tags that are created, changed and deleted for this many operations.
+/// The number of tags that are created, changed and deleted: one for this many operations.
 const LEDGER_EVERY: u64 = 10_000;
 const STEP: u64 = 1000;
-/// Ids taken by one request.
+/// Ids in one request.
 const COUNT: u64 = 10;
-/// Effects come this far apart, and times of an operation lie at most `SPREAD_NS` off its effect.
+/// Effects are this far apart. The times of an operation differ from its effect by at most `SPREAD_NS`.
 const GAP_NS: u64 = 10_000;
 const SPREAD_NS: u64 = 200_000;
 const EPOCH_MS: u64 = 1_288_834_974_657;
@@ -27,7 +27,7 @@ const EPOCH_MS: u64 = 1_288_834_974_657;
 const WALL_MS: u64 = 1_700_000_000_000;
 const WINDOW_MS: u64 = 1_000;
 const LAYOUT: Layout = Layout { epoch_ms: EPOCH_MS, worker_bits: 10, sequence_bits: 12 };
-/// A node is restarted this often, in operations; every time with a fault and a healing.
+/// A node is restarted after this many operations, each time with a fault and a healing.
 const RESTART_EVERY: u64 = 40_000;
 
 /// The lines of a clean history; see [`clean`].
@@ -39,7 +39,7 @@ pub struct Lines {
     done: u64,
     free_ns: Vec<u64>,
     nodes: Vec<Node>,
-    /// `max_id` of each tag that ids are taken of.
+    /// `max_id` of each tag that ids are taken from.
     marks: Vec<u64>,
     /// The row of each tag that is created, changed and deleted.
     ledgers: Vec<Option<(u32, u64)>>,
@@ -58,8 +58,8 @@ struct Node {
     last: u64,
 }
 
-/// A history of `operations` requests (and the grants, windows and faults around them), the same
-/// for the same seed.
+/// A history of `operations` requests, with the grants, windows and faults around them. The same seed gives the
+/// same history.
 pub fn clean(seed: u64, operations: u64) -> Lines {
     let mut lines = Lines {
         random: seed,
@@ -145,7 +145,7 @@ impl Lines {
         self.ready.push_back(Record::Window(Window { worker, node, boot, at, w }));
     }
 
-    /// Takes ids of a tag, from the buffered segment and then from a new one.
+    /// Takes ids of a tag, first from the buffered segment and then from a new one.
     fn take(&mut self, node: u64) {
         let tag = self.below(TAGS) * self.below(TAGS) / TAGS;
         let (key, boot) = (Text::from(format!("tag-{tag}")), self.boot(node));
@@ -172,7 +172,7 @@ impl Lines {
         self.ready.push_back(Record::Ids(Ids { call, key, r }));
     }
 
-    /// Takes snowflake ids of the present millisecond.
+    /// Takes snowflake ids of the current millisecond.
     fn stamp(&mut self, node: u64) {
         let now_ms = self.now_ns / 1_000_000 + WALL_MS;
         if now_ms + WINDOW_MS / 2 > self.nodes[node as usize - 1].window.1 {
@@ -188,7 +188,7 @@ impl Lines {
         self.ready.push_back(Record::Flakes(Flakes { call, r }));
     }
 
-    /// Reads a tag that ids are taken of.
+    /// Reads a tag that ids are taken from.
     fn read_mark(&mut self, node: u64) {
         let tag = self.below(TAGS);
         let max_id = Some(self.marks[tag as usize]);
@@ -199,7 +199,7 @@ impl Lines {
         self.ready.push_back(Record::Read(Admin { call, key, row, seen: None, stale: false }));
     }
 
-    /// Changes or reads a tag, or has that refused.
+    /// Changes or reads a tag, or is refused.
     fn administer(&mut self, node: u64) {
         let ledger = self.below(self.ledgers.len() as u64) as usize;
         let before = self.ledgers[ledger];
@@ -235,7 +235,7 @@ impl Lines {
         self.ready.push_back(action.record(Admin { call, key, row, seen, stale: false }));
     }
 
-    /// A request of a free client, around this moment.
+    /// A request of an idle client, around the current time.
     fn call(&mut self, node: u64) -> Call<'static> {
         let any = self.below(CLIENTS);
         let mut clients = (0..CLIENTS).map(|offset| (any + offset) % CLIENTS);

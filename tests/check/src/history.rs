@@ -1,15 +1,15 @@
-//! The format of a history: JSON lines, one finished operation or one fact a line.
+//! The format of a history: JSON lines, one finished operation or one fact on each.
 //!
-//! Times are nanoseconds of one monotonic clock, the recording process's. Lines may stand in any
-//! order. A program that records builds [`Record`]s and writes them with [`Record::write`]; [`Record::parse`] reads
-//! them back without copying what the line holds.
+//! Times are nanoseconds of one monotonic clock, that of the recording process. Lines may be in any order. A
+//! recording program builds [`Record`]s and writes them with [`Record::write`]. [`Record::parse`] reads them
+//! back without copying the texts of the line.
 
 use std::borrow::Cow;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is borrowed from the line that it was read from, unless it had escapes.
+/// A text, borrowed from its line unless it had escapes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
@@ -20,62 +20,62 @@ impl<'a, T: Into<Cow<'a, str>>> From<T> for Text<'a> {
     }
 }
 
-/// A half-open range of ids, or of milliseconds: first, and first past it.
+/// A half-open range of ids or of milliseconds: the first, and the first after the range.
 pub type Interval = (u64, u64);
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Record<'a> {
-    /// Ids of a tag were asked for.
+    /// A request for ids of a tag.
     Ids(Ids<'a>),
-    /// Snowflake ids were asked for.
+    /// A request for snowflake ids.
     Flakes(Flakes<'a>),
-    /// A tag was to be created; its row is what it would have, with `max_id` for the first id.
+    /// A request to create a tag. Its row is what the tag would have, with `max_id` for the first id.
     Create(Admin<'a>),
-    /// A tag was to be changed; its row has what was to change, and nothing else.
+    /// A request to change a tag. Its row has the fields to change, and no others.
     Update(Admin<'a>),
-    /// A tag was to be deleted; no row.
+    /// A request to delete a tag. It has no row.
     Delete(Admin<'a>),
-    /// A tag was read; its row is what was answered, none where there was no such tag.
+    /// A read of a tag. Its row is the answer; it has none if the tag does not exist.
     Read(Admin<'a>),
-    /// A process was given ids of a tag to hand out.
+    /// A process received ids of a tag to hand out.
     Grant(Grant<'a>),
-    /// A process was given milliseconds of a worker id, or more of them.
+    /// A process received milliseconds of a worker id, or more of them.
     Window(Window<'a>),
-    /// A process gave up the rest of a window. Record it when the process stops using the window, before another
-    /// process can be given the rest.
+    /// A process gave up the rest of a window. Record this when the process stops using the window, before the
+    /// rest can be given to another process.
     Release(Release<'a>),
-    /// How snowflake ids are taken apart. At most once in a history.
+    /// The layout of snowflake ids. At most once in a history.
     Layout(Layout),
-    /// Something was broken on purpose.
+    /// A deliberate fault.
     Fault(Fault<'a>),
-    /// All that was broken is whole again.
+    /// All faults have been healed.
     Healed(Healed),
     /// Ids of a tag rise over all nodes.
     Strict(Strict<'a>),
-    /// Ids of a tag come from what was granted under another name.
+    /// Ids of a tag come from grants under another name.
     Drawn(Drawn<'a>),
 }
 
-/// What all requests of clients have in common.
+/// What all client requests have in common.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call<'a> {
     /// The client. It has one request at a time.
     pub p: u32,
     /// The node that was asked.
     pub node: u64,
-    /// The process start of that node that answered, where it is known for certain.
+    /// The process start of that node that answered, if it is known for certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<Text<'a>>,
-    /// When it was asked.
+    /// When the request was sent.
     pub inv: u64,
-    /// When the answer was there; may be missing when the outcome is unknown.
+    /// When the answer arrived. May be missing when the outcome is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ret: Option<u64>,
     /// How it ended.
     pub out: Outcome,
-    /// Why it was refused, as the service names it: `tag_exists`, `unknown_tag`, `conflict`, ….
+    /// The service's code for a refusal: `tag_exists`, `unknown_tag`, `conflict`, ….
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Text<'a>>,
 }
@@ -84,50 +84,50 @@ pub struct Call<'a> {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It was done.
+    /// It was carried out.
     Ok,
-    /// It was certainly not done.
+    /// It was certainly not carried out.
     Fail,
-    /// Nobody knows: it may take effect at any time from `inv` on, or never.
+    /// Unknown: it may take effect at any time from `inv` on, or never.
     Info,
 }
 
 /// A request for ids of a tag.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ids<'a> {
-    /// Who asked whom, when, and how it ended.
+    /// Client, node, times and outcome.
     #[serde(flatten)]
     pub call: Call<'a>,
     /// The tag.
     pub key: Text<'a>,
-    /// What was handed out, in the order in which it was listed.
+    /// The ids that were handed out, in the order of the answer.
     pub r: Vec<Interval>,
 }
 
 /// A request for snowflake ids.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flakes<'a> {
-    /// Who asked whom, when, and how it ended.
+    /// Client, node, times and outcome.
     #[serde(flatten)]
     pub call: Call<'a>,
-    /// What was handed out, in the order in which it was listed.
+    /// The ids that were handed out, in the order of the answer.
     pub r: Vec<Interval>,
 }
 
 /// A request about a tag itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Admin<'a> {
-    /// Who asked whom, when, and how it ended.
+    /// Client, node, times and outcome.
     #[serde(flatten)]
     pub call: Call<'a>,
     /// The tag.
     pub key: Text<'a>,
     /// What was written or read; see [`Record`].
     pub row: Option<Row<'a>>,
-    /// The whole row that was answered to a create or an update.
+    /// The whole row in the answer to a create or an update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<Row<'a>>,
-    /// A read that may be of the past.
+    /// The read may return an older state.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
 }
@@ -136,10 +136,10 @@ pub struct Admin<'a> {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row<'a> {
-    /// Ids per grab.
+    /// Ids of one grab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// Free text. One that no other write has makes the check sharper, and faster.
+    /// Free text. The check is sharper, and faster, if no other write has the same text.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Text<'a>>,
     /// The first id that is not yet reserved.
@@ -147,7 +147,7 @@ pub struct Row<'a> {
     pub max_id: Option<u64>,
 }
 
-/// Ids that a process was given to hand out.
+/// Ids that a process received to hand out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grant<'a> {
     /// The tag.
@@ -157,13 +157,13 @@ pub struct Grant<'a> {
     /// The process start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<Text<'a>>,
-    /// When the process had it.
+    /// When the process received them.
     pub at: u64,
-    /// What it was given.
+    /// The ranges.
     pub r: Vec<Interval>,
 }
 
-/// Milliseconds of a worker id that a process was given.
+/// Milliseconds of a worker id that a process received.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window<'a> {
     /// The worker id.
@@ -173,10 +173,9 @@ pub struct Window<'a> {
     /// The process start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<Text<'a>>,
-    /// When the process had it.
+    /// When the process received them.
     pub at: u64,
-    /// The whole window, in Unix milliseconds. One that begins where the holder's last began
-    /// extends it.
+    /// The whole window, in Unix milliseconds. A window that begins at the start of the holder's last one extends it.
     pub w: Interval,
 }
 
@@ -196,7 +195,7 @@ pub struct Release<'a> {
     pub from_ms: u64,
 }
 
-/// How snowflake ids are taken apart: time since the epoch, worker id, sequence, high to low.
+/// The fields of a snowflake id: time since the epoch, worker id, sequence, from high to low.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Layout {
     /// The origin of times, in Unix milliseconds.
@@ -210,7 +209,7 @@ pub struct Layout {
 /// A fault.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fault<'a> {
-    /// For people.
+    /// A description for people.
     pub what: Text<'a>,
     /// When it began.
     pub inv: u64,
@@ -226,15 +225,15 @@ pub struct Healed {
     pub at: u64,
 }
 
-/// A tag whose ids rise over all nodes, and not only at each of them.
+/// A tag whose ids rise over all nodes, not only at each node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Strict<'a> {
     /// The tag.
     pub key: Text<'a>,
 }
 
-/// A tag whose ids come from what was granted under another name, to whichever process: a counter that shares what is
-/// granted with others.
+/// A tag whose ids come from grants under another name, which any process may have received: a counter that
+/// shares grants with other counters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drawn<'a> {
     /// The tag.
@@ -244,10 +243,10 @@ pub struct Drawn<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Writes one line, its end included.
+    /// Writes one line, including the line end.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of the writer.
     pub fn write(&self, mut to: impl io::Write) -> io::Result<()> {
         serde_json::to_writer(&mut to, self)?;
         to.write_all(b"\n")

@@ -1,4 +1,4 @@
-//! Files of lines, read once in full and again for the few lines that are cited.
+//! Files of lines. They are read once in full, and again for the few lines that are cited.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::evidence::{Evidence, Line};
 use crate::history::Record;
 use crate::report::{Cited, Findings};
 
-/// The longest line that can be one of a history.
+/// The longest line that a history may have.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a history could not be read.
@@ -20,19 +20,19 @@ pub enum Unreadable {
     /// The file itself.
     #[error("{file}: {error}")]
     File {
-        /// As it was given.
+        /// The name as it was given.
         file: String,
-        /// What happened.
+        /// The error.
         error: io::Error,
     },
     /// One line of it.
     #[error("{file}:{line}: {what}")]
     Line {
-        /// As it was given.
+        /// The name as it was given.
         file: String,
         /// Counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault of the line.
         what: String,
     },
 }
@@ -47,7 +47,7 @@ pub struct Input {
 struct Source {
     name: String,
     file: File,
-    /// How many lines the files before it have.
+    /// The number of lines in the files before it.
     first: u64,
 }
 
@@ -65,11 +65,10 @@ impl Input {
         Ok(())
     }
 
-    /// Adds what a stream holds. It is kept in a temporary file without a name, because cited lines
-    /// are read again.
+    /// Adds the contents of a stream. They are stored in an unnamed temporary file, because cited lines are read again.
     ///
     /// # Errors
-    /// When the stream cannot be read, or not be kept.
+    /// When the stream cannot be read or stored.
     pub fn stream(&mut self, name: &str, mut stream: impl io::Read) -> Result<(), Unreadable> {
         let kept = tempfile::tempfile().and_then(|mut file| {
             io::copy(&mut stream, &mut file)?;
@@ -83,7 +82,7 @@ impl Input {
         Ok(())
     }
 
-    /// Reads everything; says how many lines there were.
+    /// Reads everything. Returns the number of lines.
     pub(crate) fn read(
         &mut self,
         evidence: &mut Evidence,
@@ -129,8 +128,8 @@ impl Input {
 }
 
 impl Source {
-    /// Calls `take` with the number of each line, from 1, and its text without the line end. Returns how many lines
-    /// there are.
+    /// Calls `take` with the number of each line, from 1, and its text without the line end. Returns the number
+    /// of lines.
     fn each_line(
         &self,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), String>,

@@ -1,9 +1,9 @@
-//! Judges what an id service was seen to do.
+//! Judges the observed behaviour of an id service.
 //!
-//! A history ([`history`]) is read once, line by line, into packed evidence; each check then sorts what it needs and
-//! sweeps over it. [`Invariant`] lists what is promised; a [`Report`] says what was found.
+//! A history ([`history`]) is read once, line by line, into packed evidence. Each check then sorts what it
+//! needs and makes one pass over it. [`Invariant`] lists the promises; a [`Report`] contains the findings.
 //!
-//! Nothing here knows how the service works: a history of any service can be judged.
+//! The judge does not depend on how the service works: it accepts a history of any service.
 
 mod admin;
 mod availability;
@@ -32,7 +32,7 @@ pub use report::{Cited, Invariant, Report, Service, Verdict, Violation};
 /// How a history is judged.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Promises that are not looked at.
+    /// Promises that are not checked.
     pub skip: Vec<Invariant>,
     /// How soon after a healing every node must serve again.
     pub recovery: Duration,
@@ -47,7 +47,7 @@ impl Default for Options {
 /// Judges a history.
 ///
 /// # Errors
-/// When it cannot be read, or a line of it is none of a history.
+/// When it cannot be read, or a line does not have the format of a history.
 pub fn check(mut input: Input, options: &Options) -> Result<Report, Unreadable> {
     let mut findings = Findings::new(&options.skip);
     let mut evidence = Evidence::default();

@@ -9,8 +9,8 @@ use clap::Parser;
 use jiff::SignedDuration;
 use mintleaf_check::{Input, Invariant, Options, Report, Unreadable, check, generate};
 
-/// Judges recorded histories of an id service. Exit code 0 when no promise was seen broken, 1 when
-/// one was, 2 when a history cannot be read.
+/// Judges recorded histories of an id service. Exit code 0 when no promise was seen broken, 1 when one was, 2
+/// when a history cannot be read.
 #[derive(Parser)]
 #[command(name = "mintleaf-check", version)]
 struct Arguments {
@@ -20,13 +20,13 @@ struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
-    /// A promise not to look at, such as I5; repeatable.
+    /// A promise to leave unchecked, such as I5; repeatable.
     #[arg(long, value_name = "PROMISE")]
     skip: Vec<Invariant>,
     /// How soon after a healing every node must serve again.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     recovery: Duration,
-    /// Write a clean history of so many operations instead, to measure this program with.
+    /// Write a clean history of this many operations instead, to measure this program with.
     #[arg(long, value_name = "OPERATIONS", conflicts_with = "files")]
     generate: Option<u64>,
     /// The seed of the generated history.
@@ -58,7 +58,7 @@ fn write_history(seed: u64, operations: u64) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Whether no promise was seen broken.
+/// Returns whether no promise was seen broken.
 fn judge(arguments: &Arguments) -> Result<bool, Failure> {
     let options = Options { skip: arguments.skip.clone(), recovery: arguments.recovery };
     let report = check(input(&arguments.files)?, &options)?;

@@ -1,9 +1,9 @@
-//! I3: each `max_id` in an answer against the ids, grants and marks that were known before the request.
+//! I3: compares each `max_id` in an answer with the ids, grants and marks that were known before the request.
 
 use crate::evidence::{AdminOp, Evidence, Kind, Line, Span, TagLine, Told};
 use crate::report::{Findings, Invariant};
 
-/// A `max_id` that was answered.
+/// A `max_id` in an answer.
 struct Answer {
     inv: u64,
     ret: u64,
@@ -11,7 +11,7 @@ struct Answer {
     line: Line,
 }
 
-/// A lower bound of the mark from some moment on, and the line that shows it.
+/// A lower bound of the mark from a certain time on, and the line that shows it.
 #[derive(Clone, Copy)]
 struct Bound {
     from: u64,

@@ -1,8 +1,8 @@
-//! Small numbers for texts, and for the processes that hand ids out.
+//! Small numbers for texts, and for the processes that hand out ids.
 
 use std::collections::HashMap;
 
-/// Texts by number, in the order in which they first came.
+/// Texts by number, in the order of their first appearance.
 #[derive(Default)]
 pub(crate) struct Names {
     numbers: HashMap<Box<str>, u32>,
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-/// The number of an issuer of ids: a node, and one of its process starts where that is known.
+/// The number of an issuer of ids: a node, and one of its process starts if that is known.
 pub(crate) type IssuerId = u32;
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Issuers {
         self.issuers[issuer as usize].1.is_some()
     }
 
-    /// Whether two may be the same process, by what is known.
+    /// Whether two issuers may be the same process, according to what is known of them.
     pub(crate) fn may_be_one(&self, one: IssuerId, other: IssuerId) -> bool {
         let (one, other) = (self.issuers[one as usize], self.issuers[other as usize]);
         one.0 == other.0 && (one.1 == other.1 || one.1.is_none() || other.1.is_none())

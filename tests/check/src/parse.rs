@@ -1,4 +1,4 @@
-//! Reading a line of a history: every field that any kind of line has, and what each kind must have.
+//! Reads a line of a history: all fields of all kinds of lines, and which ones each kind requires.
 
 use serde::{Deserialize, Deserializer};
 
@@ -11,14 +11,14 @@ impl<'a> Record<'a> {
     /// Reads one line.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the line.
+    /// A sentence that describes the fault of the line.
     pub fn parse(line: &'a [u8]) -> Result<Self, String> {
         let fields: Fields<'a> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         fields.record().map_err(str::to_owned)
     }
 }
 
-/// A line as it stands: every field of every kind.
+/// A line before it is checked: every field of every kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<'a> {
@@ -181,7 +181,7 @@ impl<'a> Fields<'a> {
         if sound && layout.epoch_ms < 1 << 62 { Ok(layout) } else { Err("an impossible layout") }
     }
 
-    /// What was handed out: something exactly when the outcome is ok.
+    /// The ids that were handed out. There must be some exactly when the outcome is ok.
     fn ranges_taken(&mut self) -> Parsed<Vec<Interval>> {
         if self.out == Some(Outcome::Ok) {
             return self.ranges();

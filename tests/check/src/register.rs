@@ -1,8 +1,8 @@
-//! One tag as a register: which operations are legal, one after the other.
+//! One tag as a register: which sequences of operations are legal.
 
 use crate::evidence::{AdminOp, Kind, PackedRow, Told};
 
-/// The state of a tag. `None` is unknown yet: a tag may be older than the history.
+/// The state of a tag. `None` means not known yet: a tag may be older than the history.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct State {
     exists: Option<bool>,
@@ -10,18 +10,18 @@ pub(crate) struct State {
     description: Option<u32>,
 }
 
-/// What an operation does to a tag, or says of it.
+/// What an operation does to a tag, or shows about it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Step {
-    /// The tag was absent, and is as given.
+    /// The tag was absent, and now has this row.
     Create(PackedRow),
-    /// The tag existed, and is changed as given; then it is as seen.
+    /// The tag existed, and is changed to the first row. The answer shows it as the second.
     Update(PackedRow, Option<PackedRow>),
-    /// The tag existed, and is absent.
+    /// The tag existed, and is now absent.
     Delete,
     /// The tag exists.
     Exists,
-    /// The tag is as told.
+    /// The tag has this row.
     Is(PackedRow),
     /// The tag does not exist.
     Absent,
@@ -34,7 +34,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// The step of an operation; `None` for one that changed nothing and told nothing.
+    /// The step of an operation; `None` for one that changed nothing and showed nothing.
     pub(crate) fn of(op: &AdminOp) -> Option<Self> {
         let row = op.row;
         match (op.told, op.kind) {
@@ -48,7 +48,7 @@ impl Step {
         }
     }
 
-    /// The step of an operation whose outcome is unknown; `None` where only the answer would have told something.
+    /// The step of an operation whose outcome is unknown; `None` if only its answer would have shown something.
     pub(crate) fn doubted(self) -> Option<Self> {
         match self {
             Self::Create(row) | Self::MayCreate(row) => Some(Self::MayCreate(row)),
@@ -62,7 +62,7 @@ impl Step {
 impl State {
     const ABSENT: Self = Self { exists: Some(false), step: None, description: None };
 
-    /// The state as a tag that exists, unless it does not.
+    /// The state as that of an existing tag; `None` if the tag does not exist.
     fn existing(self) -> Option<Self> {
         (self.exists != Some(false)).then_some(Self { exists: Some(true), ..self })
     }
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// The state with what is learned from a row that was told; `None` when the two contradict each other.
+    /// The state combined with a row from an answer; `None` when the two contradict each other.
     fn agrees(self, row: PackedRow) -> Option<Self> {
         let known = self.existing()?;
         let may_be = |known: Option<u32>, told: Option<u32>| {
@@ -85,7 +85,7 @@ impl State {
         agrees.then(|| known.with(row))
     }
 
-    /// The state after a step, unless the step cannot be taken.
+    /// The state after a step; `None` if the step is not possible.
     pub(crate) fn after(self, step: Step) -> Option<Self> {
         let fresh = Self { exists: Some(true), ..Self::default() };
         match (step, self.exists) {

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The findings, for people and for programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::evidence::Line;
 /// How many violations of one invariant are kept in full; the rest are counted.
 const KEPT_MAX: usize = 10;
 
-/// A promise that histories are held against.
+/// A promise that histories are checked against.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum Invariant {
     /// No id is handed out twice, and every id is a positive number of 63 bits.
@@ -30,7 +30,7 @@ pub enum Invariant {
 }
 
 impl Invariant {
-    /// All that are checked.
+    /// All promises that are checked.
     pub const ALL: [Self; 7] =
         [Self::I1, Self::I2, Self::I3, Self::I4, Self::I5, Self::I6, Self::I8];
 
@@ -59,11 +59,11 @@ impl std::str::FromStr for Invariant {
 /// A broken promise and the lines that show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which promise.
+    /// The promise.
     pub invariant: Invariant,
-    /// How it was broken.
+    /// A description.
     pub what: String,
-    /// Usually two: what was, and what cannot be beside it.
+    /// Usually two: a fact, and another one that contradicts it.
     pub lines: Vec<Cited>,
 }
 
@@ -78,10 +78,10 @@ pub struct Cited {
     pub text: String,
 }
 
-/// How one check went.
+/// The outcome of one check.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Verdict {
-    /// How often the promise was broken.
+    /// How many violations were found.
     pub violations: u64,
     /// Why all or part of it was not checked.
     pub unchecked: Vec<String>,
@@ -102,16 +102,16 @@ pub struct Service {
     pub slowest_recovery_ms: Option<u64>,
 }
 
-/// Everything that is told of a history.
+/// The whole report about a history.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Lines read.
     pub lines: u64,
-    /// From the first operation to the last, in milliseconds.
+    /// The time from the first operation to the last, in milliseconds.
     pub duration_ms: u64,
     /// Operations by kind and outcome.
     pub operations: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
-    /// Tags that were named.
+    /// Tags that appear in the history.
     pub tags: u64,
     /// Ids of tags handed out.
     pub ids: u64,
@@ -125,7 +125,7 @@ pub struct Report {
     pub faults: u64,
     /// How each node served.
     pub service: Vec<Service>,
-    /// How each check went.
+    /// The outcome of each check.
     pub verdicts: BTreeMap<Invariant, Verdict>,
     /// Broken promises, the first of each kind.
     pub violations: Vec<Violation>,
@@ -200,7 +200,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Gathers what the checks find.
+/// Collects the findings of the checks.
 #[derive(Default)]
 pub(crate) struct Findings {
     skipped: BTreeSet<Invariant>,
@@ -234,7 +234,7 @@ impl Findings {
         findings
     }
 
-    /// Whether a check is wanted at all.
+    /// Whether a check is to be made at all.
     pub(crate) fn wants(&self, invariant: Invariant) -> bool {
         !self.skipped.contains(&invariant)
     }

@@ -1,17 +1,17 @@
 //! The search for an order of a tag's operations, within their times, that explains all answers.
 //!
-//! The search goes through the history once and keeps every possible situation: the state, the running operations
-//! that have had their effect, and the operations of unknown outcome that were needed for it. Of two situations that
-//! are otherwise equal, the one that needed more effects of unknown outcome is dropped, since an effect that was not
-//! needed yet may still come. So operations of unknown outcome, which never end, do not multiply the situations, as
-//! they do in searches that only remember sets of operations.
+//! The search makes one pass over the history and keeps every possible situation: the state, the running
+//! operations that have taken effect, and the operations of unknown outcome that it needed. If two situations
+//! are otherwise equal, the search drops the one that needed more effects of unknown outcome, because an effect
+//! that was not needed yet may still happen. So operations of unknown outcome, which never end, do not multiply
+//! the situations, as they do in searches that remember only sets of operations.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::evidence::Line;
 use crate::register::{State, Step};
 
-/// The most steps that a search takes; this bounds its memory too.
+/// The most steps that a search takes. This bounds its memory too.
 const WORK_MAX: u64 = 3_000_000;
 
 /// One operation of the search.
@@ -19,7 +19,7 @@ const WORK_MAX: u64 = 3_000_000;
 pub(crate) struct Timed {
     pub(crate) step: Step,
     pub(crate) inv: u64,
-    /// The end of time when the outcome is unknown.
+    /// `u64::MAX` when the outcome is unknown.
     pub(crate) ret: u64,
     pub(crate) line: Line,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Timed {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
     Explained,
-    /// There is an order up to this operation's answer, and none that includes it.
+    /// An order exists up to this operation's answer, but none that includes it.
     Impossible(usize),
     /// The search was given up after too many steps.
     GivenUp,
@@ -53,17 +53,17 @@ pub(crate) fn search(operations: &[Timed]) -> Verdict {
     Verdict::Explained
 }
 
-/// One possible situation. Operations are named by their place, in ascending order.
+/// One possible situation. Operations are identified by their index, in ascending order.
 #[derive(Clone)]
 struct Way {
     state: State,
-    /// The running operations that have had their effect.
+    /// The running operations that have taken effect.
     done: Vec<usize>,
-    /// The operations of unknown outcome that have had their effect.
+    /// The operations of unknown outcome that have taken effect.
     used: Vec<usize>,
 }
 
-/// Situations of which none needs a part of what another needs.
+/// Situations. The needs of none of them include all needs of another.
 #[derive(Default)]
 struct Ways(HashMap<(State, Vec<usize>), Vec<Vec<usize>>>);
 
@@ -100,8 +100,8 @@ struct Search<'a> {
     operations: &'a [Timed],
     ways: Ways,
     running: Vec<usize>,
-    /// The operations of unknown outcome that have begun, each with the one before it that does the same. The two are
-    /// interchangeable, so the earlier one is always used first.
+    /// The operations of unknown outcome that have begun, each with the previous one that does the same. The
+    /// two are interchangeable, so the earlier one is always used first.
     unknown: Vec<(usize, Option<usize>)>,
     latest: HashMap<Step, usize>,
     work: u64,
@@ -124,8 +124,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Keeps the situations in which `at` has had its effect, after whatever had to come before it. Returns `None` when
-    /// that takes too long.
+    /// Keeps the situations where `at` has taken effect, after all effects that had to precede it. Returns
+    /// `None` when that takes too long.
     fn end(&mut self, at: usize) -> Option<()> {
         let (mut reached, mut seen) = (Ways::default(), Ways::default());
         let mut queue = VecDeque::new();
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// The situations after one more effect, other than that of `at`.
+    /// The situations after one more effect other than that of `at`.
     fn next(&self, way: &Way, at: usize) -> Vec<Way> {
         let after = |other: usize| way.state.after(self.operations[other].step);
         let running = self.running.iter().filter(|&&other| other != at);

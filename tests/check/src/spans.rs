@@ -1,4 +1,4 @@
-//! Ids against ids, and ids against grants: sort, then sweep once.
+//! Compares ids with ids, and ids with grants: one sort, then one pass.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use crate::evidence::{Evidence, Line, Span};
 use crate::names::{IssuerId, Issuers};
 use crate::report::{Findings, Invariant};
 
-/// I1, I2 and I5 of all tags, I1 and I5 of snowflake ids.
+/// I1, I2 and I5 of all tags, and I1 and I5 of snowflake ids.
 pub(crate) fn check(evidence: &mut Evidence, findings: &mut Findings) {
     let issuers = &evidence.issuers;
     if evidence.totals.grants == 0 {
@@ -27,7 +27,7 @@ pub(crate) fn check(evidence: &mut Evidence, findings: &mut Findings) {
         for (number, line) in evidence.lines.iter().enumerate() {
             let of = Subject(Some(evidence.tags.name(number as u32)));
             let granted = &evidence.lines[line.drawn_from.unwrap_or(number)].granted;
-            // Whoever leads holds what is granted of a strict tag, and any node answers with it.
+            // The leader holds the grants of a strict tag, and any node answers with their ids.
             let by_anyone = line.strict || line.drawn_from.is_some();
             never_granted(&line.taken, granted, issuers, by_anyone, &of, findings);
         }
@@ -56,7 +56,7 @@ impl std::fmt::Display for Subject<'_> {
     }
 }
 
-/// I1. Takes spans by start: each must begin past all before it.
+/// I1. Takes spans sorted by start: each must begin after the end of all spans before it.
 fn twice(spans: &[Span], of: &Subject<'_>, findings: &mut Findings) {
     for (first, second) in overlaps(spans) {
         let id = second.start;
@@ -65,7 +65,7 @@ fn twice(spans: &[Span], of: &Subject<'_>, findings: &mut Findings) {
     }
 }
 
-/// Each span that begins before one of those ahead of it has ended, with that one.
+/// Each span that begins before the end of an earlier one, with that earlier one.
 fn overlaps(by_start: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
     let mut furthest: Option<&Span> = None;
     by_start.iter().filter_map(move |span| {
@@ -77,7 +77,7 @@ fn overlaps(by_start: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
     })
 }
 
-/// I2 of what is granted under one name, by start.
+/// I2 of the grants under one name, sorted by start.
 fn granted_twice(granted: &[Span], of: &Subject<'_>, findings: &mut Findings) {
     for (first, second) in overlaps(granted) {
         let what = format!("{of}: id {} was granted twice", second.start);
@@ -85,7 +85,7 @@ fn granted_twice(granted: &[Span], of: &Subject<'_>, findings: &mut Findings) {
     }
 }
 
-/// I2 of one tag; `taken` and `granted` are by start. `by_anyone` says that grants to others than the issuer count.
+/// I2 of one tag; `taken` and `granted` are sorted by start. With `by_anyone`, grants to other processes count too.
 fn never_granted(
     taken: &[Span],
     granted: &[Span],
@@ -117,9 +117,9 @@ fn never_granted(
     }
 }
 
-/// Whether grants that its issuer `may_have` cover a span without a gap; else the first id that none does, and
-/// whose it is. Grants that overlap are told as such, so here the first that has the id counts,
-/// unless a later one is the issuer's.
+/// Whether grants that the issuer `may_have` cover a span without a gap. Otherwise returns the first id that is
+/// not covered, and a grant to another process that has it. Overlapping grants are reported elsewhere. So here
+/// the first grant that has the id counts, unless a later one is the issuer's.
 fn covered<'g>(
     span: &Span,
     grants: &'g [Span],
@@ -143,14 +143,14 @@ fn flakes_rising(evidence: &mut Evidence, of: &Subject<'_>, findings: &mut Findi
         let why = format!("{requests} requests for snowflake ids without `boot`");
         findings.unchecked(Invariant::I5, why);
     }
-    // Those without a process to rise in go to the end.
+    // Ids without a known process cannot be checked for rising; they go to the end.
     let process = |issuer| if issuers.knows_boot(issuer) { u64::from(issuer) } else { u64::MAX };
     evidence.flakes.sort_unstable_by_key(|span| process(span.issuer));
     let known = evidence.flakes.partition_point(|span| process(span.issuer) < u64::MAX);
     rising(&mut evidence.flakes[..known], process, of, findings);
 }
 
-/// I5. Who asks after an answer was there gets higher ids, from whatever `source` stands for.
+/// I5. A request that is sent after an answer arrived gets higher ids, from the same `source`.
 fn rising(
     spans: &mut [Span],
     source: impl Fn(IssuerId) -> u64,

@@ -1,4 +1,4 @@
-//! I4: snowflake ids against the windows in which they may show a time.
+//! I4: compares snowflake ids with the windows that allow their times.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::history::Layout;
 use crate::names::{IssuerId, Issuers};
 use crate::report::{Findings, Invariant};
 
-/// Milliseconds of one worker id, held by one process.
+/// Milliseconds of one worker id that one process holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     floor_ms: u64,
@@ -16,7 +16,7 @@ struct Held {
     line: Line,
 }
 
-/// All windows of the history: by worker id, by floor.
+/// All windows of the history: by worker id, sorted by floor.
 struct Windows(BTreeMap<u16, Vec<Held>>);
 
 pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -62,9 +62,9 @@ impl Windows {
         }
     }
 
-    /// Whether every id of a span shows a worker id and a time that its issuer held.
+    /// Checks that every id of a span shows a worker id and a time that its issuer held.
     fn hold(&self, span: &Span, layout: Layout, issuers: &Issuers, findings: &mut Findings) {
-        // One run is one millisecond of one worker id.
+        // One run covers one millisecond of one worker id.
         let runs = span.start >> layout.sequence_bits..=(span.end - 1) >> layout.sequence_bits;
         for run in runs {
             let worker = (run & ((1 << layout.worker_bits) - 1)) as u16;
@@ -89,7 +89,7 @@ impl Windows {
         }
     }
 
-    /// `Err` with whoever else holds the millisecond, when `issuer` does not.
+    /// `Ok` when `issuer` holds the millisecond; `Err` with another holder, if there is one, when it does not.
     fn holder(
         &self,
         worker: u16,
@@ -100,7 +100,7 @@ impl Windows {
         let held = self.0.get(&worker).map_or(&[][..], Vec::as_slice);
         let up_to = held.partition_point(|window| window.floor_ms <= time_ms);
         let mut other = None;
-        // The first to be looked at is the only one, unless windows overlap.
+        // The first candidate is the only one, unless windows overlap.
         for window in held[..up_to].iter().rev().filter(|window| time_ms < window.fence_ms) {
             if issuers.may_be_one(window.issuer, issuer) {
                 return Ok(());
@@ -111,7 +111,7 @@ impl Windows {
     }
 }
 
-/// What each process came to hold of one worker id, with its renewals joined.
+/// What each process held of one worker id, with its renewals merged.
 fn held(events: &[WindowEvent]) -> Vec<Held> {
     let mut events = events.to_vec();
     events.sort_unstable_by_key(|event| (event.issuer, event.at, event.line));

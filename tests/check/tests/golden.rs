@@ -1,6 +1,5 @@
-//! Small histories, each with the report that it must get: `histories/NAME.jsonl` and
-//! `histories/NAME.txt`. The name begins with the one promise that the history breaks, or with
-//! `clean`.
+//! Small histories, each with its expected report: `histories/NAME.jsonl` and `histories/NAME.txt`. The name
+//! begins with the one promise that the history breaks, or with `clean`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +23,7 @@ fn judge(path: &Path, options: &Options) -> Report {
     check(input, options).unwrap()
 }
 
-/// The promise that a history breaks by its name.
+/// The promise that a history breaks, according to its name.
 fn broken(path: &Path) -> Option<Invariant> {
     let name = path.file_name().unwrap().to_str().unwrap();
     name.split('-').next().unwrap().parse().ok()

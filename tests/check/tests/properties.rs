@@ -1,4 +1,4 @@
-//! Legal histories pass, whatever the seed; one change that makes them illegal is found.
+//! Legal histories pass with any seed. A single change that makes them illegal is found.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,8 +17,7 @@ fn judge(history: &[Line]) -> Report {
     check(input, &Options::default()).unwrap()
 }
 
-/// The one change of each kind, at a place that `pick` chooses. `None` where the history has no
-/// such place.
+/// One kind of change to a history, at a place that `pick` chooses. `None` if the history has no such place.
 type Mutation = fn(&mut History, usize) -> Option<()>;
 
 const MUTATIONS: [(Invariant, Mutation); 9] = [
@@ -33,7 +32,7 @@ const MUTATIONS: [(Invariant, Mutation); 9] = [
     (Invariant::I6, lose_a_tag),
 ];
 
-/// The places of what `of` finds in the history, and one of them.
+/// Chooses one of the lines that `of` accepts. Returns its index, and what `of` found there.
 fn pick<T>(history: &History, pick: usize, of: impl Fn(&Line) -> Option<T>) -> Option<(usize, T)> {
     let found = history.iter().enumerate().filter_map(|(at, record)| Some((at, of(record)?)));
     let mut found: Vec<(usize, T)> = found.collect();
@@ -47,7 +46,7 @@ fn repeat_an_id(history: &mut History, at: usize) -> Option<()> {
     Some(())
 }
 
-/// A request that was given ids of a tag.
+/// A request that received ids of a tag.
 fn given(record: &Line) -> Option<Ids<'static>> {
     match record {
         Record::Ids(ids) if ids.call.out == Outcome::Ok => Some(ids.clone()),
@@ -91,7 +90,7 @@ fn lower_max_id(history: &mut History, at: usize) -> Option<()> {
         _ => None,
     };
     let (at, max_id) = pick(history, at, max_id)?;
-    // Another read, after everything.
+    // A read after all other operations.
     let Record::Read(mut read) = history[at].clone() else { return None };
     read.call.inv += 1 << 40;
     read.call.ret = read.call.ret.map(|ret| ret + (1 << 40));
@@ -118,13 +117,13 @@ fn leave_the_window(history: &mut History, at: usize) -> Option<()> {
     };
     let (at, ()) = pick(history, at, given)?;
     let Record::Flakes(flakes) = &mut history[at] else { return None };
-    // Worker ids above those in use.
+    // This gives a worker id above those in use.
     flakes.r[0].0 |= 1 << 21;
     flakes.r[0].1 |= 1 << 21;
     Some(())
 }
 
-/// Of two requests to one node, the one after the other, each gets what the other got.
+/// Swaps the answers of two requests to one node, where one follows the other.
 fn swap_answers(history: &mut History, at: usize) -> Option<()> {
     let (first, earlier) = pick(history, at, given)?;
     let follows = |later: &Ids<'_>| {
@@ -137,7 +136,7 @@ fn swap_answers(history: &mut History, at: usize) -> Option<()> {
     Some(())
 }
 
-/// A tag that nobody deletes is read once more, and is gone.
+/// Reads a tag that is never deleted once more, and finds it gone.
 fn lose_a_tag(history: &mut History, at: usize) -> Option<()> {
     let read = |record: &Line| match record {
         Record::Read(read) if read.row.as_ref()?.max_id.is_some() => Some(read.clone()),

@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::disk::{Disk, Ino, ROOT};
 
 impl Disk {
-    /// Copies the files of a directory to the disk, as durable as if they had always been there.
+    /// Copies the files of a directory to the disk. They are as durable as if they had always been there.
     ///
     /// # Errors
-    /// They cannot be read, are neither files nor directories, or are too many.
+    /// When they cannot be read, are neither files nor directories, or do not fit on the disk.
     pub fn load(&mut self, from: &Path) -> io::Result<()> {
         self.load_dir(from, ROOT)?;
         self.sync_all();
@@ -38,10 +38,10 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes all files, as programs read them now, into an empty directory, which is made when it is missing.
+    /// Writes all files, as programs read them now, into an empty directory, which is created if it is missing.
     ///
     /// # Errors
-    /// The directory is not empty, or cannot be written.
+    /// When the directory is not empty, or cannot be written.
     pub fn save(&self, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         if fs::read_dir(to)?.next().is_some() {

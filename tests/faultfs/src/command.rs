@@ -1,4 +1,4 @@
-//! The commands of a device, a line each.
+//! The commands of a device, one on each line.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::cut::Cut;
 use crate::device::Device;
 use crate::faults::{Failure, Operation, Rule};
 
-/// The commands, explained for people.
+/// The help for the commands.
 pub const COMMANDS: &str = "\
 cut lose                  the power goes: everything unsynced is lost
 cut tear SEED             what was written before a random moment survives, the last write in part
@@ -23,7 +23,7 @@ stats                     what happened so far";
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// The power goes and comes back.
+    /// The power is cut and comes back.
     Cut(Cut, u64),
     /// One bit flips in a file that matches.
     Flip(u64, Option<String>),
@@ -84,10 +84,10 @@ fn rule(operation: &str, failure: &str, rest: &[&str]) -> Result<Command, String
 }
 
 impl Device {
-    /// Carries a command out. Returns what there is to say about it.
+    /// Executes a command. Returns the text of its answer.
     ///
     /// # Errors
-    /// When the line is no command, or nothing could be done; the text says why.
+    /// When the line is not a command, or the command has no effect; the text says why.
     pub fn run(&self, line: &str) -> Result<String, String> {
         match line.parse()? {
             Command::Cut(cut, seed) => Ok(format!("{} unsynced changes hit", self.cut(cut, seed))),

@@ -1,4 +1,4 @@
-//! What a power cut leaves of unsynced changes, and bits that flip at rest.
+//! What a power cut leaves of unsynced changes; and bits that flip at rest.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use rand::{Rng, SeedableRng};
 use crate::disk::{Change, Content, Disk};
 use crate::glob;
 
-/// The size of a sector, which a disk writes as a whole, in bytes.
+/// The size in bytes of a sector, which a disk writes as a whole.
 const SECTOR_BYTES: usize = 512;
-/// The size of a page, which a kernel writes back as a whole, in bytes.
+/// The size in bytes of a page, which a kernel writes back as a whole.
 const PAGE_BYTES: usize = 4096;
 
-/// What becomes of the changes that were not synced.
+/// What happens to the changes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// All are lost.
     Lose,
-    /// Those up to a random moment survive, and the write of that moment in part: up to a sector's
-    /// end as a rule, sometimes up to any byte.
+    /// The changes up to a random moment survive, and part of the write at that moment: usually up to the end
+    /// of a sector, sometimes up to any byte.
     Tear,
-    /// Every page, or every sector, survives as it was at a random moment of its own, as when a
-    /// kernel and a drive write back in any order. Names and lengths, which a journal keeps in
-    /// order, survive up to one random moment.
+    /// Every page, or every sector, survives in its state at a separate random moment, as when a kernel and a
+    /// drive write back in any order. Names and lengths, which a journal keeps in order, survive up to one
+    /// common random moment.
     Scatter,
 }
 
@@ -33,14 +33,14 @@ pub enum Cut {
 pub struct Flipped {
     /// The file.
     pub path: String,
-    /// Where in it.
+    /// The offset of the byte.
     pub offset: usize,
-    /// Which bit, 0 the lowest.
+    /// The bit; 0 is the lowest.
     pub bit: u8,
 }
 
 impl Disk {
-    /// Cuts the power and restores it. Returns how many unsynced changes there were.
+    /// Cuts the power and turns it on again. Returns how many unsynced changes there were.
     pub fn cut(&mut self, cut: Cut, seed: u64) -> usize {
         let mut random = StdRng::seed_from_u64(seed);
         let changes = std::mem::take(&mut self.pending);
@@ -55,8 +55,8 @@ impl Disk {
         count
     }
 
-    /// Flips one bit of a file at rest, in the cache and on the platter. Returns `None` when all files that match are
-    /// empty. Most flips hit a byte that is not zero, since many files are made large in advance and hold zeros.
+    /// Flips one bit of a file at rest, in the cache and on the platter. Returns `None` when all matching files
+    /// are empty. Most flips hit a byte that is not zero, because many files are preallocated and hold zeros.
     pub fn flip(&mut self, pattern: Option<&str>, seed: u64) -> Option<Flipped> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut paths = self.paths();
@@ -98,7 +98,7 @@ fn scatter(changes: Vec<Change>, random: &mut StdRng) -> Vec<Change> {
     let count = changes.len();
     let mut last_moment = || random.gen_range(0..=count);
     let names_and_lengths = last_moment();
-    // A unit reaches the platter as it was at some moment, with all writes before that.
+    // A unit reaches the platter in its state at some moment, with all writes before that.
     let mut moments = BTreeMap::new();
     let mut survivors = Vec::new();
     for (now, change) in changes.into_iter().enumerate() {
@@ -119,7 +119,7 @@ fn scatter(changes: Vec<Change>, random: &mut StdRng) -> Vec<Change> {
     survivors
 }
 
-/// Cuts a write where it crosses a multiple of `unit`.
+/// Splits a write at multiples of `unit`.
 fn pieces(mut offset: usize, mut bytes: &[u8], unit: usize) -> Vec<(usize, Vec<u8>)> {
     let mut pieces = Vec::new();
     while !bytes.is_empty() {

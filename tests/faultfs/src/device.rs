@@ -15,7 +15,7 @@ use crate::faults::{Faults, Operation, Rule};
 #[derive(Debug)]
 pub struct Device {
     state: Mutex<State>,
-    /// Ends the wait of slow syncs.
+    /// Wakes the syncs that wait.
     healed: Condvar,
 }
 
@@ -26,22 +26,22 @@ pub(crate) struct State {
     stats: Stats,
 }
 
-/// What a device did so far.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Writes that succeeded.
     pub writes: u64,
     /// Syncs that succeeded.
     pub syncs: u64,
-    /// Calls that a fault answered.
+    /// Calls that failed because of a fault.
     pub failed: u64,
     /// Power cuts.
     pub cuts: u64,
-    /// Changes that were unsynced when the power went, in all cuts together.
+    /// Changes that were unsynced at power cuts, in all cuts together.
     pub caught: u64,
     /// Bits flipped.
     pub flips: u64,
-    /// Changes that wait for a sync now, and the bytes in them.
+    /// Changes that wait for a sync now, and their bytes.
     pub unsynced: (usize, usize),
 }
 
@@ -56,8 +56,8 @@ impl Device {
         self.state.lock()
     }
 
-    /// Cuts the power and restores it. Processes with open files should be dead by then.
-    /// Returns how many unsynced changes there were.
+    /// Cuts the power and turns it on again. Processes with open files should be dead by then. Returns how many
+    /// unsynced changes there were.
     pub fn cut(&self, cut: Cut, seed: u64) -> usize {
         let mut state = self.lock();
         let caught = state.disk.cut(cut, seed);
@@ -66,7 +66,7 @@ impl Device {
         caught
     }
 
-    /// Flips one bit at rest in a file that matches, or in any; `None` when there is none.
+    /// Flips one bit at rest in a matching file, or in any file; `None` when there is none.
     pub fn flip(&self, pattern: Option<&str>, seed: u64) -> Option<Flipped> {
         let mut state = self.lock();
         let flipped = state.disk.flip(pattern, seed)?;
@@ -84,13 +84,13 @@ impl Device {
         self.lock().faults.slow_fsync = delay;
     }
 
-    /// Ends all failures and delays, also those under way. What was lost or flipped stays so.
+    /// Ends all failures and delays, including those under way. Lost and flipped data stays so.
     pub fn heal(&self) {
         self.lock().faults.heal();
         self.healed.notify_all();
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn stats(&self) -> Stats {
         let state = self.lock();
         Stats { failed: state.faults.failed, unsynced: state.disk.unsynced(), ..state.stats }
@@ -127,7 +127,7 @@ impl Device {
 }
 
 impl State {
-    /// Fails if a rule says that this call on this file or directory fails.
+    /// Fails if a rule matches this call on this file or directory.
     pub(crate) fn check(&mut self, operation: Operation, ino: Ino) -> Result<(), Errno> {
         let disk = &self.disk;
         self.faults.check(operation, || disk.path(ino))

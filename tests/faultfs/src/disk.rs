@@ -1,9 +1,9 @@
-//! A file system as a disk sees it: what programs read, and what would survive the power going.
+//! A file system as a disk sees it: what programs read, and what would survive a power cut.
 //!
-//! Every inode has two contents. `live` is what the kernel's cache shows; `durable` is what the
-//! platter holds. A change goes to `live` at once and waits in `pending`, in the order of time,
-//! until a sync carries it to `durable`. `cut.rs` says what a power cut leaves of pending changes. A disk has no
-//! mount, no clock and no threads, so it is tested as a plain value.
+//! Every inode has two contents. `live` is what the kernel's cache shows; `durable` is what the platter holds.
+//! A change reaches `live` at once and waits in `pending`, in the order of time, until a sync carries it to
+//! `durable`. `cut.rs` decides what a power cut leaves of pending changes. A disk has no mount, no clock and no
+//! threads, so it is tested as a plain value.
 
 mod settle;
 
@@ -11,21 +11,20 @@ use std::collections::BTreeMap;
 
 use fuser::Errno;
 
-/// Number of a file or directory; never used again after it is gone.
+/// The number of a file or directory. It is never used again.
 pub type Ino = u64;
 
 /// The root directory.
 pub const ROOT: Ino = 1;
 
-/// What a sync of one thing promises about others.
+/// What a sync of one file or directory guarantees about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Strictness {
-    /// As POSIX has it: the sync of a file is about its bytes only, and a name is durable when its
-    /// directory was synced.
+    /// As in POSIX: the sync of a file covers its bytes only, and a name is durable once its directory has been synced.
     Strict,
-    /// As ext4 has it: names go to one journal, and whatever commits it commits all of them. That
-    /// is the sync of a directory, `fsync` of a file, and `fdatasync` of one that was created or
-    /// changed its length.
+    /// As in ext4: all names go to one journal, and a commit of the journal makes all of them durable. The
+    /// journal is committed by the sync of a directory, by `fsync` of a file, and by `fdatasync` of a file that
+    /// was created or changed its length.
     Journal,
 }
 
@@ -56,7 +55,8 @@ pub(crate) struct Inode {
     pub(crate) durable: Content,
     permissions: u16,
     opened: u32,
-    /// Whether its length on the platter differs from its length now: only then does `fdatasync` commit the journal.
+    /// Whether its length on the platter differs from its current length: only then does `fdatasync` commit the
+    /// journal.
     resized: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Change {
         ino: Ino,
         len: usize,
     },
-    /// Names that change together: both ends of a rename.
+    /// Names that change together: the two names of a rename.
     Names(Vec<Name>),
 }
 
@@ -94,7 +94,7 @@ impl Change {
     }
 }
 
-/// What a file or directory looks like from outside.
+/// The attributes of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Its number.
@@ -150,7 +150,7 @@ impl Disk {
         self.inodes.get_mut(&ino).ok_or(Errno::ENOENT)
     }
 
-    /// The file or directory of a name.
+    /// The file or directory with this name.
     pub fn lookup(&self, dir: Ino, name: &str) -> Result<Ino, Errno> {
         self.entries(dir)?.get(name).copied().ok_or(Errno::ENOENT)
     }
@@ -160,7 +160,7 @@ impl Disk {
         self.inode(dir)?.live.names()
     }
 
-    /// What a file or directory looks like.
+    /// The attributes of a file or directory.
     pub fn attributes(&self, ino: Ino) -> Result<Attributes, Errno> {
         let inode = self.inode(ino)?;
         let len = inode.live.bytes().map_or(0, |bytes| bytes.len() as u64);
@@ -174,7 +174,7 @@ impl Disk {
         lens.map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// Bytes that all files together may have.
+    /// The most bytes that all files together may have.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -231,7 +231,7 @@ impl Disk {
         self.set_names(vec![Name { dir, name: name.to_owned(), ino: None }])
     }
 
-    /// Moves a name, and replaces the one that is there.
+    /// Moves a name, and replaces an existing one.
     pub fn rename(&mut self, from: (Ino, &str), to: (Ino, &str)) -> Result<(), Errno> {
         let ino = self.lookup(from.0, from.1)?;
         self.entries(to.0)?;
@@ -267,7 +267,7 @@ impl Disk {
         Ok(&bytes[start..bytes.len().min(start.saturating_add(len))])
     }
 
-    /// Writes bytes, beyond the end as well.
+    /// Writes bytes, also beyond the end.
     ///
     /// # Errors
     /// `ENOSPC` when the disk is full.
@@ -285,7 +285,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Sets the length of a file; what is added is zeros.
+    /// Sets the length of a file. Added bytes are zeros.
     pub fn resize(&mut self, ino: Ino, len: u64) -> Result<(), Errno> {
         let len = usize::try_from(len).map_err(|_| Errno::EFBIG)?;
         self.make_room(ino, len)?;
@@ -306,13 +306,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps a file even when its name is removed, until [`Disk::close`].
+    /// Keeps a file even if its name is removed, until [`Disk::close`].
     pub fn open(&mut self, ino: Ino) -> Result<(), Errno> {
         self.inode_mut(ino)?.opened += 1;
         Ok(())
     }
 
-    /// Ends what [`Disk::open`] began.
+    /// Reverses [`Disk::open`].
     pub fn close(&mut self, ino: Ino) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.opened = inode.opened.saturating_sub(1);

@@ -11,13 +11,13 @@ use crate::glob;
 pub enum Operation {
     /// Reading a file.
     Read,
-    /// Everything that takes space or changes a name: writing, growing, creating, renaming.
+    /// All calls that take space or change a name: writing, growing, creating, renaming.
     Write,
-    /// `fsync` and `fdatasync`, of directories too.
+    /// `fsync` and `fdatasync`, also of directories.
     Fsync,
 }
 
-/// What a failing call answers.
+/// The error of a failing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The device failed.
@@ -27,7 +27,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The kernel's number of it.
+    /// The kernel's number of the error.
     pub fn errno(self) -> Errno {
         match self {
             Failure::Eio => Errno::EIO,
@@ -44,10 +44,10 @@ impl Failure {
     }
 }
 
-/// Calls that are to fail.
+/// A rule that makes calls fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which kind of calls.
+    /// The kind of calls.
     pub operation: Operation,
     /// The error that they return.
     pub failure: Failure,
@@ -60,11 +60,11 @@ pub struct Rule {
 /// The rules in force.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Each with the number of calls it has seen.
+    /// Each with the number of calls that matched it.
     rules: Vec<(Rule, u64)>,
-    /// The least time that a sync takes.
+    /// The shortest time that a sync takes.
     pub(crate) slow_fsync: Duration,
-    /// Calls that were failed.
+    /// Calls that failed because of a rule.
     pub(crate) failed: u64,
 }
 
@@ -78,7 +78,7 @@ impl Faults {
         self.slow_fsync = Duration::ZERO;
     }
 
-    /// Fails a call that a rule is about. `path` is called only when a rule has a pattern.
+    /// Fails a call that a rule matches. `path` is called only when a rule has a pattern.
     pub(crate) fn check(
         &mut self,
         operation: Operation,

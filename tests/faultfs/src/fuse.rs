@@ -1,7 +1,7 @@
 //! The device as a mounted file system.
 //!
-//! The kernel caches nothing: names and attributes are valid for no time, and files are read and written directly.
-//! So after a power cut no program sees what is no longer there.
+//! The kernel caches nothing: names and attributes expire at once, and files are read and written directly. So
+//! after a power cut no program sees data that is gone.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -242,7 +242,7 @@ impl Filesystem for Fuse {
         reply: ReplyWrite,
     ) {
         match self.0.write(ino.0, offset, data) {
-            // One request is never longer than the kernel's 32-bit length.
+            // A request is never longer than the kernel's 32-bit length.
             Ok(()) => reply.written(data.len() as u32),
             Err(errno) => reply.error(errno),
         }

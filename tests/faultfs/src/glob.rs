@@ -1,7 +1,7 @@
-//! Patterns that say which files a fault is about.
+//! Patterns that select the files of a fault.
 
-/// Whether a pattern matches a path. `*` stands for any characters, slashes among them; a pattern
-/// without a slash is compared with the last part of the path alone.
+/// Whether a pattern matches a path. `*` stands for any characters, including slashes. A pattern without a
+/// slash is compared only with the last component of the path.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let subject = if pattern.contains('/') { path } else { name };

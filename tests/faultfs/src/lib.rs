@@ -1,12 +1,12 @@
 //! Faults below the process: disks that forget, tear, flip and fail, and links that are cut.
 //!
-//! - [`Disk`] is a file system in memory that knows what a power cut would leave of it; [`Device`] adds failures and
+//! - [`Disk`] is a file system in memory that models what a power cut would leave of it; [`Device`] adds failures and
 //!   delays; [`Mounted`] mounts it.
 //! - [`Control`] and [`serve_control`] are for a device in another process.
-//! - [`links`] are networks of nodes, cut packet by packet.
+//! - [`links`] are networks of nodes that are cut packet by packet.
 //! - [`campaign`] breaks the disks of a cluster under load, and has the history judged.
 //!
-//! It works on Linux only, and all but [`Disk`] needs root; [`why_not`] says what is missing.
+//! It works on Linux only, and all of it except [`Disk`] needs root; [`why_not`] names what is missing.
 #![cfg(target_os = "linux")]
 
 mod backing;

@@ -1,11 +1,11 @@
 //! Networks of nodes whose links fail packet by packet.
 //!
-//! Every node gets a network namespace of its own, with one address on a bridge that this process
-//! is on too, at `.254`. A rule of nftables in the namespace of the receiving node, by the sender's address, says
-//! what happens to packets: in each direction of each pair by itself, and never to packets from the bridge's own
-//! address, where clients are.
+//! Every node gets a separate network namespace, with one address on a bridge. This process is on the bridge
+//! too, at `.254`. For each sender, a rule of nftables in the namespace of the receiving node decides what
+//! happens to packets. So each direction of each pair has a separate rule, and packets from the bridge's own
+//! address, where clients are, are never affected.
 //!
-//! There is no delay and no jitter: not every kernel has `netem`.
+//! There is no delay and no jitter, because not every kernel has `netem`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,12 +15,12 @@ use std::process::{Command, Stdio};
 
 use parking_lot::Mutex;
 
-/// Networks on one machine at a time.
+/// The most networks on one machine at a time.
 const NETWORKS_MAX: u8 = 16;
-/// The bridge's address in every network; nodes lie below.
+/// The bridge's last byte in every network. Those of nodes are lower.
 const OUTSIDE: u8 = 254;
 
-/// Why no network can be made here; `None` where one can.
+/// Why networks do not work here; `None` if they do.
 pub fn why_not() -> Option<&'static str> {
     if !crate::mount::is_root() {
         return Some("not root");
@@ -32,19 +32,19 @@ pub fn why_not() -> Option<&'static str> {
     missing("nft", "-v").then_some("no nft (nftables)")
 }
 
-/// What happens to the packets that go one way between two nodes. The default is nothing.
+/// What happens to the packets in one direction between two nodes. By default, nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
     /// All packets arrive.
     #[default]
     Open,
-    /// No packet arrives, and the sender is not told.
+    /// No packet arrives, and the sender gets no error.
     Cut,
-    /// So many percent of the packets are lost, each by chance.
+    /// This percentage of the packets is lost, at random.
     Lossy(u8),
-    /// Packets beyond so many bytes a second are lost.
+    /// Packets beyond this many bytes a second are lost.
     Narrow(u64),
-    /// TCP connections are reset as soon as they send anything.
+    /// TCP connections are reset as soon as they carry a packet.
     Reset,
 }
 
@@ -62,7 +62,7 @@ impl Link {
     }
 }
 
-/// A network of nodes. Dropping it removes it; what a killed process left behind is removed when the next process
+/// A network of nodes. Dropping it removes it. Remains of a killed process are removed when the next process
 /// makes a network.
 #[derive(Debug)]
 pub struct Network {
@@ -70,7 +70,7 @@ pub struct Network {
     nodes: u8,
     /// The links that are not open, by receiver and sender.
     links: Mutex<BTreeMap<(u8, u8), Link>>,
-    /// Held as long as the number is in use.
+    /// Held while the number is in use.
     _lock: File,
 }
 
@@ -86,7 +86,7 @@ impl Network {
         assert!(nodes <= 100, "100 nodes at most");
         let (number, lock) = claim_number()?;
         remove_leftovers(number);
-        // From here on dropping it cleans up.
+        // From here on, dropping it cleans up.
         let network = Self { number, nodes, links: Mutex::default(), _lock: lock };
         network.make_bridge()?;
         (1..=nodes).try_for_each(|node| network.make_node(node))?;
@@ -98,12 +98,12 @@ impl Network {
         Ipv4Addr::new(10, 213, self.number, node)
     }
 
-    /// The words of a command line that start what follows as a process of a node.
+    /// The start of a command line that runs the rest of it as a process of a node.
     pub fn enter(&self, node: u8) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace(node)].map(str::to_owned).to_vec()
     }
 
-    /// Sets what happens to what `from` sends to `to`.
+    /// Sets what happens to packets from `from` to `to`.
     ///
     /// # Errors
     /// When the kernel refuses the rule.
@@ -123,7 +123,7 @@ impl Network {
         (1..=self.nodes).try_for_each(|node| self.apply(node, &links))
     }
 
-    /// Puts the rules of one node in place of those it had, at once.
+    /// Replaces all rules of one node atomically.
     fn apply(&self, to: u8, links: &BTreeMap<(u8, u8), Link>) -> io::Result<()> {
         let rules = links.range((to, 0)..=(to, u8::MAX));
         let rules = rules.filter_map(|(&(_, from), link)| link.rule(self.address(from)));
@@ -177,7 +177,7 @@ fn namespace_prefix(number: u8) -> String {
     format!("mintleaf-{number}-")
 }
 
-/// The first number that no living process has.
+/// The first number that no living process uses.
 fn claim_number() -> io::Result<(u8, File)> {
     for number in 0..NETWORKS_MAX {
         let path = std::env::temp_dir().join(format!("mintleaf-network-{number}.lock"));
@@ -189,8 +189,8 @@ fn claim_number() -> io::Result<(u8, File)> {
     Err(io::Error::other(format!("there are {NETWORKS_MAX} networks already")))
 }
 
-/// Removes whatever exists of a network. A namespace that no process is in any more goes with its end of the cable,
-/// and so with the cable.
+/// Removes the remains of a network. When a namespace without processes is removed, its end of the cable
+/// disappears, and so does the cable.
 fn remove_leftovers(number: u8) {
     let prefix = namespace_prefix(number);
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
@@ -201,7 +201,7 @@ fn remove_leftovers(number: u8) {
             let _ = ip(&format!("netns delete {name}"));
         }
     }
-    // As a rule there is none.
+    // Usually there is none.
     let _ = ip(&format!("link delete {}", bridge(number)));
 }
 
@@ -213,13 +213,13 @@ fn run(command: &mut Command) -> io::Result<()> {
     run_with(command, "")
 }
 
-/// Runs a command to its end; a failure carries what it said.
+/// Runs a command to its end. The error of a failure contains its output.
 fn run_with(command: &mut Command, input: &str) -> io::Result<()> {
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(input.as_bytes()) {
-            // Its exit code says why it failed.
+            // If the command ended without reading its input, its exit code says why it failed.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}
         }

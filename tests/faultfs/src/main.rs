@@ -32,18 +32,18 @@ mod linux {
         /// Mount a disk, until standard input ends.
         #[command(after_help = COMMANDS)]
         Mount {
-            /// Where; made when it is missing.
+            /// Directory to mount at; created if it is missing.
             at: PathBuf,
             /// A Unix socket that takes commands.
             #[arg(long)]
             control: PathBuf,
-            /// A directory whose files the disk has at first.
+            /// A directory with the files that the disk has at the start.
             #[arg(long)]
             from: Option<PathBuf>,
-            /// An empty directory that gets the files when all is over.
+            /// An empty directory that receives the files at the end.
             #[arg(long)]
             keep: Option<PathBuf>,
-            /// What a sync of one thing promises about others.
+            /// What a sync of one file or directory guarantees about others.
             #[arg(long, value_enum, default_value = "strict")]
             names: Strictness,
             /// Size of the disk.
@@ -66,7 +66,7 @@ mod linux {
             /// How many rounds.
             #[arg(long, default_value_t = 30)]
             rounds: u64,
-            /// Chooses faults and moments; by default the process id.
+            /// Decides faults and their times; by default the process id.
             #[arg(long, default_value_t = u64::from(std::process::id()))]
             seed: u64,
             /// How the disks treat names; by default the seed chooses, for each node.
@@ -75,7 +75,7 @@ mod linux {
             /// Only rounds with this in their name.
             #[arg(long)]
             only: Option<String>,
-            /// Entries of the log after which a node takes a snapshot and purges.
+            /// A node takes a snapshot and purges its log after this many entries.
             #[arg(long, default_value_t = 100)]
             snapshot_entries: u64,
         },

@@ -1,4 +1,4 @@
-//! Mounting a device, and serving commands for it.
+//! Mounts a device, and serves commands for it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,16 +14,16 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use crate::device::Device;
 use crate::fuse::Fuse;
 
-/// Threads that serve a mount: as many syncs may be slow at a time, with one left for the rest.
+/// The number of threads that serve a mount. All but one may be busy with slow syncs.
 const THREADS: usize = 4;
 /// The longest line of a command, in bytes.
 const LINE_BYTES_MAX: u64 = 1024;
-/// A client that is silent for so long is dropped, since one is served at a time.
+/// A client that is silent for this long is dropped, because only one is served at a time.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Source name of the mounts, by which those that a killed process left behind are known.
+/// The source name of the mounts. It identifies mounts that a killed process left behind.
 const SOURCE: &str = "mintleaf-faultfs";
 
-/// Why nothing can be mounted here; `None` where something can.
+/// Why mounts do not work here; `None` if they do.
 pub fn why_not() -> Option<&'static str> {
     if !is_root() {
         return Some("not root");
@@ -34,7 +34,7 @@ pub fn why_not() -> Option<&'static str> {
 pub(crate) fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // The four are the real, effective, saved and file system user.
+    // The four fields are the real, effective, saved and file system user.
     ids.is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
 }
 
@@ -46,7 +46,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a device on a directory, which is made when it is missing.
+    /// Mounts a device on a directory, which is created if it is missing.
     pub fn new(device: Device, at: &Path) -> io::Result<Self> {
         fs::create_dir_all(at)?;
         let device = Arc::new(device);
@@ -58,12 +58,12 @@ impl Mounted {
         Ok(Self { device, at: at.to_owned(), session: Some(session) })
     }
 
-    /// What is mounted.
+    /// The mounted device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.at
     }
@@ -85,8 +85,8 @@ fn unmount(at: &Path) {
     let _ = command.arg("-l").arg(at).stderr(Stdio::null()).status();
 }
 
-/// Unmounts what killed processes left behind below a directory. Mounts of processes that run are
-/// left alone: they answer.
+/// Unmounts what killed processes left behind below a directory. Mounts of running processes answer, and are
+/// left alone.
 pub fn remove_leftovers(below: &Path) -> io::Result<()> {
     for line in fs::read_to_string("/proc/self/mounts")?.lines() {
         let mut words = line.split(' ');
@@ -101,8 +101,8 @@ pub fn remove_leftovers(below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves a device's commands on a Unix socket, from a thread that lives as long as the process.
-/// Each line is answered by one that begins with `ok` or `error`.
+/// Serves a device's commands on a Unix socket, from a thread that lives as long as the process. The answer to
+/// each line begins with `ok` or `error`.
 pub fn serve_control(device: Arc<Device>, socket: &Path) -> io::Result<()> {
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -111,7 +111,7 @@ pub fn serve_control(device: Arc<Device>, socket: &Path) -> io::Result<()> {
     let listener = UnixListener::bind(socket)?;
     thread::Builder::new().name("faultfs-control".to_owned()).spawn(move || {
         for client in listener.incoming().flatten() {
-            // A client that breaks off needs no answer.
+            // A client that disconnects needs no answer.
             let _ = serve_client(&device, client);
         }
     })?;
@@ -148,7 +148,7 @@ impl Control {
         Self { socket: socket.into() }
     }
 
-    /// Sends one line and returns what the device said.
+    /// Sends one line and returns the device's answer.
     ///
     /// # Errors
     /// When the device cannot be reached, or refuses the command.

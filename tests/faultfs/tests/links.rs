@@ -1,4 +1,4 @@
-//! Links of namespaces, as packets see them.
+//! Links between namespaces, as packets see them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -73,7 +73,7 @@ fn reset_and_narrow_links_are_understood_and_the_outside_is_spared() {
     network.set(1, 2, Link::Reset).unwrap();
     network.set(3, 2, Link::Narrow(100_000)).unwrap();
     network.set(1, 3, Link::Cut).unwrap();
-    // What is not TCP passes a link that resets.
+    // A link that resets lets packets pass that are not TCP.
     assert_eq!(answered(&network, 1, 2, 2), 2);
     let address = network.address(2).to_string();
     let pinged = Command::new("ping").args(["-c", "1", "-W", "1", &address]).status().unwrap();

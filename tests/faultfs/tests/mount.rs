@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mintleaf_faultfs::{Control, Device, Disk, Mounted, Strictness, serve_control, why_not};
 use tempfile::TempDir;
 
-/// A mounted disk, or `None` where none can be mounted, which is said loudly.
+/// A mounted disk; or `None`, with a message that the test is skipped, if mounts do not work here.
 fn mounted() -> Option<(Mounted, TempDir)> {
     if let Some(why) = why_not() {
         eprintln!("SKIPPED: {why}");
@@ -76,7 +76,7 @@ fn locks_hold_between_handles() {
     first.try_lock().unwrap();
     assert!(File::open(&path).unwrap().try_lock().is_err());
     drop(first);
-    // The kernel tells of a closed handle after the call has returned.
+    // The kernel reports a closed handle after the call has returned.
     let deadline = Instant::now() + Duration::from_secs(5);
     while File::open(&path).unwrap().try_lock().is_err() {
         assert!(Instant::now() < deadline, "the lock outlives its handle");

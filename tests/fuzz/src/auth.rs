@@ -1,4 +1,4 @@
-//! Tokens of a node that asks for them.
+//! The tokens of a node that requires them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,8 +7,8 @@ use mintleaf::access::{AuthFile, Tokens, hash_of, written_hash};
 /// A token that may take ids of tags that begin with `o`.
 pub const TOKEN: &str = "fuzz";
 
-/// The tokens of the node that a client's input is sent to; `None` where it asks for none. The second byte of the
-/// input says which, by bits that its manners leave.
+/// The tokens of the node that receives a client's input; `None` if the node requires none. Two bits of the
+/// input's second byte decide, which the client's manners do not use.
 pub fn tokens(input: &[u8]) -> Option<Arc<Tokens>> {
     static TOKENS: LazyLock<Arc<Tokens>> = LazyLock::new(|| {
         let hash = written_hash(&hash_of(TOKEN.as_bytes()));
@@ -20,7 +20,7 @@ pub fn tokens(input: &[u8]) -> Option<Arc<Tokens>> {
     (input.get(1)? & 0xC0 == 0x40).then(|| Arc::clone(&TOKENS))
 }
 
-/// Whether the input shows the token anywhere.
+/// Whether the token appears anywhere in the input.
 pub fn shows_token(input: &[u8]) -> bool {
     input.windows(TOKEN.len()).any(|bytes| bytes == TOKEN.as_bytes())
 }

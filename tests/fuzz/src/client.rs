@@ -1,5 +1,4 @@
-//! A client that sends what it was told to, in pieces, with the manners that it was told to have; and
-//! the node that has to cope.
+//! A client that sends its input in pieces, with manners that the input decides, and the node that must cope with it.
 
 use std::time::Duration;
 
@@ -8,11 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use crate::{Service, Site};
 
-/// A node is as good as new after so many connections.
+/// A node is replaced after this many connections, so that it is as good as new.
 const CONNECTIONS_MAX: u32 = 500;
-/// Bytes on their way in each direction.
+/// Bytes under way in each direction.
 const WINDOW: usize = 4096;
-/// A pipelining client could ask for ever.
+/// A pipelining client could ask without end.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// A node that serves one connection after another.
@@ -24,7 +23,7 @@ pub struct Server {
 
 impl Default for Server {
     /// # Panics
-    /// When it does not start.
+    /// When the node does not start.
     fn default() -> Self {
         let site = Site::default();
         Self { served: 0, service: Service::start(&site), site }
@@ -32,10 +31,10 @@ impl Default for Server {
 }
 
 impl Server {
-    /// What a client is answered on a connection that `serve` serves; `input` is a client's.
+    /// The answers to a client on a connection that `serve` serves. The client is made from `input`.
     ///
     /// # Panics
-    /// When it takes longer than so many simulated seconds.
+    /// When that takes longer than `seconds_max` simulated seconds.
     pub fn converse<F>(
         &mut self,
         input: &[u8],
@@ -62,18 +61,18 @@ impl Server {
 struct Client {
     chunk: usize,
     hangs_up: bool,
-    /// Simulated seconds after which it begins to read.
+    /// The simulated second when it begins to read.
     reads_at: u64,
     sent: Vec<u8>,
 }
 
 impl Client {
-    /// The first two bytes say how it behaves, the others are what it sends.
+    /// The first two bytes decide how the client behaves; it sends the others.
     fn of(input: &[u8], seconds_max: u64) -> Option<Self> {
         let (&[chunk, manners], sent) = input.split_first_chunk()?;
         Some(Self {
             chunk: usize::from(chunk) + 1,
-            // Bad manners take many simulated seconds; they need not be had by every second client.
+            // Bad manners take many simulated seconds, so they are rare.
             hangs_up: manners & 7 != 7,
             reads_at: if manners & 0x38 == 0x38 { seconds_max / 2 } else { 0 },
             sent: sent.to_owned(),

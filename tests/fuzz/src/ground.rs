@@ -1,5 +1,5 @@
-//! A whole node below its sockets, in simulated time and on one thread: waits cost nothing, and a
-//! connection that would hang is found at once.
+//! A whole node without its sockets, in simulated time and on one thread. Waits cost nothing, and a connection
+//! that hangs is found at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::log::MemoryLog;
 
 /// This node's id.
 pub const NODE_ID: u64 = 1;
-/// Names this node's data directory.
+/// Identifies this node's data directory.
 pub const STORE: u128 = 7;
-/// What a sync takes.
+/// The duration of a sync.
 const SYNC_US: u64 = 100;
-/// When simulated time begins, in Unix milliseconds.
+/// The beginning of simulated time, in Unix milliseconds.
 const BEGIN_MS: u64 = 1_800_000_000_000;
 
 /// Simulated time and a directory.
@@ -42,7 +42,7 @@ pub struct Site {
 
 impl Default for Site {
     /// # Panics
-    /// When there is no room for it.
+    /// When the directory cannot be made.
     fn default() -> Self {
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build();
@@ -57,7 +57,7 @@ impl Default for Site {
 }
 
 impl Site {
-    /// Runs what must end within so many simulated seconds.
+    /// Runs a future that must end within `seconds_max` simulated seconds.
     ///
     /// # Panics
     /// When it does not end in time, or panics.
@@ -72,7 +72,7 @@ impl Site {
         })
     }
 
-    /// Opens a node whose peers are never reached: alone, or one of three founders.
+    /// Opens a node that never reaches its peers: a node alone, or one of three founders.
     ///
     /// # Panics
     /// When it does not open.
@@ -81,7 +81,7 @@ impl Site {
         let (transport, options) = (Arc::new(NoTransport::default()), self.options(founders));
         let (ends, clock) = (Arc::clone(&transport), Arc::clone(&self.clock));
         let node = self.run(60, open(options, transport, state, clock));
-        // Taken out, lest the two hold each other up.
+        // Taken out of the transport, so that the door and the node do not keep each other alive.
         let door = ends.door.lock().take().expect("a node opens its door");
         (node.expect("the node opens"), door)
     }
@@ -120,13 +120,13 @@ async fn open(
 
 /// The services of a cluster of one.
 pub struct Service {
-    /// What clients can ask for.
+    /// The services that clients use.
     pub services: Services,
     _node: AssembledNode,
 }
 
 impl Service {
-    /// Starts one that holds ids of both kinds; of tags it knows `orders`.
+    /// Starts a cluster of one that holds ids of both kinds. Its only tag is `orders`.
     ///
     /// # Panics
     /// When it does not serve.
@@ -156,7 +156,7 @@ impl Service {
             }
             node
         });
-        // The node holds the transport, so the transport must not go on to hold the node.
+        // The node holds the transport, so the transport must no longer hold the node.
         drop(ends.door.lock().take());
         Self { services: node.services.clone(), _node: node }
     }
@@ -172,7 +172,7 @@ fn snowflakes() -> SnowflakeSettings {
     }
 }
 
-/// Reaches nobody.
+/// A transport that reaches no node.
 #[derive(Default)]
 struct NoTransport {
     door: Mutex<Option<Arc<dyn FrameHandler>>>,
@@ -193,7 +193,7 @@ impl Transport for NoTransport {
     }
 }
 
-/// Goes with simulated time.
+/// Follows simulated time.
 struct SimulatedClock(Instant);
 
 impl Clock for SimulatedClock {

@@ -1,4 +1,4 @@
-//! What the targets in `targets/` share. See README.md.
+//! Code that the targets in `targets/` share. See README.md.
 #![cfg(feature = "fuzzer")]
 
 mod auth;
@@ -14,7 +14,7 @@ pub use ground::{NODE_ID, STORE, Service, Site};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use tempfile::TempDir;
 
-/// A frame of the codec whose checksum is right: what a fuzzer would take for ever to find.
+/// A frame of the codec with a correct checksum, which a fuzzer would not find in reasonable time.
 pub fn sealed(format: u8, body: &[u8]) -> Vec<u8> {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[format]);
@@ -22,7 +22,7 @@ pub fn sealed(format: u8, body: &[u8]) -> Vec<u8> {
     [&[format][..], &hasher.finalize().to_le_bytes(), body].concat()
 }
 
-/// Checks an entry point that reads bytes and writes them again: what it wrote, it reads as the same.
+/// Checks an entry point that reads bytes and writes them again: it must read what it wrote as the same.
 ///
 /// # Panics
 /// When it does not.
@@ -36,7 +36,7 @@ pub fn stays_the_same(entry_point: impl Fn(&[u8]) -> Option<Vec<u8>>, bytes: &[u
     }
 }
 
-/// A number near one that matters, or any.
+/// A number near one of `marks`, or any number.
 ///
 /// # Errors
 /// When the input has ended.
@@ -48,7 +48,7 @@ pub fn near(input: &mut Unstructured<'_>, marks: &[u64]) -> Result<u64> {
     Ok(mark.wrapping_add_signed(i64::from(input.arbitrary::<i8>()?)))
 }
 
-/// Bytes that were changed in places: each three bytes of `edits` are a place, and what is changed there.
+/// Bytes with changes. Each three bytes of `edits` are a position, and the change there.
 pub fn edited(bytes: &[u8], edits: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for edit in edits.chunks_exact(3) {
@@ -78,10 +78,10 @@ pub fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     text
 }
 
-/// A directory that goes away, in memory where there is such a place.
+/// A temporary directory, in memory if possible.
 ///
 /// # Panics
-/// When there is no room for one.
+/// When it cannot be made.
 pub fn temp_dir() -> TempDir {
     let memory = PathBuf::from("/dev/shm");
     let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };

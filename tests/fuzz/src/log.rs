@@ -13,7 +13,7 @@ struct Content {
     named: BTreeMap<u8, Vec<u8>>,
 }
 
-/// Everything is there at once, and gone with it.
+/// Writes are complete at once, and are lost when this is dropped.
 #[derive(Default)]
 pub(crate) struct MemoryLog(Mutex<Content>);
 

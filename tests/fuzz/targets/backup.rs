@@ -1,4 +1,4 @@
-//! Backups: what an operator names as one, altered or made by somebody else.
+//! Backups: a file that an operator passes as one, but that was altered or made by another program.
 #![no_main]
 
 use std::io::Cursor;
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What is read of a backup is written as the same bytes, and can be raised.
+/// A backup that can be read is written as the same bytes, and can be raised.
 fn judged(backup: &[u8]) {
     let mut checked = 0;
     let Ok((head, state)) = read_backup(Cursor::new(backup), |bytes| checked = bytes) else {

@@ -1,6 +1,6 @@
-//! The replicated state: whatever commands come with whatever stamps, nothing is given twice.
+//! The replicated state: nothing is given twice, for any commands with any stamps.
 //!
-//! It is long on purpose: one reader makes every command of bytes, and one world judges every response.
+//! It is one long file on purpose: one function makes every command from bytes, and one world judges every response.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -27,19 +27,19 @@ use mintleaf_fuzz::near;
 
 const TAGS: [&str; 4] = ["a", "b", "订单", "a/b%"];
 const COMMANDS_MAX: usize = 200;
-/// The level from which on there are tags with a shape.
+/// The first level that has tags with a shape.
 const LEVEL_OF_SHAPES: u32 = 2;
-/// Who leads, in which term.
+/// The leader and its term.
 const LEADERSHIP: Leadership = Leadership { node_id: 1, nonce: 1, term: 5 };
 
-/// A state, and what it has given so far.
+/// A state, and everything that it has given.
 #[derive(Default)]
 struct World {
     state: State,
     now_ms: u64,
-    /// By tag: first id that was never given.
+    /// By tag: the first id that was never given.
     given: BTreeMap<String, u64>,
-    /// By tag and line, a period by its number: first number that was never given.
+    /// By tag and line, where a period counts by its number: the first number that was never given.
     of_lines: BTreeMap<(String, Line), u64>,
     /// By worker id: the latest grant.
     windows: BTreeMap<u16, Window>,
@@ -50,7 +50,7 @@ struct Window {
     nonce: u128,
     floor_ms: u64,
     fence_ms: u64,
-    /// First millisecond that nobody has ever stamped.
+    /// The first millisecond that no holder has ever stamped.
     unused_from_ms: u64,
 }
 
@@ -64,7 +64,7 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
     if input.arbitrary()? {
         let to = *input.choose(&[LEVEL_OF_SHAPES, LEVEL_MAX])?;
         world.state.apply(0, &Command::RaiseLevel { to, version: "0.3.0".to_owned() });
-        // Without a root key, no tag with digits is made at the higher one.
+        // At the higher level, a tag with digits cannot be made without a root key.
         let draw = Command::DrawRoot { root: RootKey(input.arbitrary()?) };
         if draw.level() <= to && input.arbitrary()? {
             world.state.apply(0, &draw);
@@ -153,7 +153,7 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
         _ => {
             let worker_id = worker_id(input)?;
             let nonce = nonce(input, world, worker_id)?;
-            // Only the holder says truly what it has not stamped; here it has stamped nothing.
+            // Only the holder can state truthfully what it has not stamped. Here it has stamped nothing.
             let window = world.windows.get(&worker_id);
             let ends = window.map_or([0, 1], |window| [window.floor_ms, window.fence_ms]);
             Command::ReleaseWorker { worker_id, nonce, unused_from_ms: near(input, &ends)? }
@@ -300,10 +300,10 @@ impl World {
         self.state.workers().iter().map(|row| (row.worker_id, row.fence_ms)).collect()
     }
 
-    /// No tag's mark lies below what was given of it.
+    /// No tag's mark lies below the ids that were given of it.
     fn marks_stand(&self) {
         for (tag, given) in &self.given {
-            // Of periods and sections the row shows the mark of one line.
+            // For periods and sections, the row shows the mark of one line only.
             let is_whole = self.state.shape(tag).is_none_or(|shape| shape.has_whole_line());
             if let Some(row) = self.state.tag(tag).filter(|_| is_whole) {
                 assert!(row.max_id >= *given, "{tag} fell from {given} to {}", row.max_id);
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// A fence falls for nobody but its holder, who gives back what it has not stamped.
+    /// A fence falls only when its holder gives back what it has not stamped.
     fn fences_stand(&self, before: &BTreeMap<u16, u64>, command: &Command) {
         let after = self.fences();
         for (worker_id, fence_ms) in before {
@@ -386,7 +386,7 @@ impl World {
                 assert_eq!(window.nonce, *nonce);
                 window.fence_ms = (*unused_from_ms).clamp(window.floor_ms, window.fence_ms);
                 window.unused_from_ms = window.fence_ms;
-                // Released: no nonce is 0.
+                // A nonce of 0 stands for a released window.
                 window.nonce = 0;
             }
             _ => {}

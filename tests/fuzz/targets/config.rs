@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What an auth file says, it says again, and a fault is on a line that is there.
+/// Writing an auth file gives the same file again. An error names a line that exists.
 fn tokens(text: &str) {
     match AuthFile::parse(text) {
         Ok(file) => assert_eq!(AuthFile::parse(text), Ok(file)),
@@ -45,9 +45,9 @@ fn tokens(text: &str) {
     }
 }
 
-/// What comes through is within every bound.
+/// A configuration that is accepted is within all bounds.
 fn served(mut args: ServeArgs) {
-    // No file is read and no name looked up: what is not an address is looked at, no more.
+    // The target reads no file and resolves no name. Settings that are not addresses are only parsed.
     args.config = None;
     args.advertise_http = args.advertise_http.or_else(|| take_name(&mut args.http));
     args.advertise_raft = args.advertise_raft.or_else(|| take_name(&mut args.raft));

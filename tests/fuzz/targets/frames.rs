@@ -1,4 +1,4 @@
-//! Messages between nodes, as they are read before anything else looks at them.
+//! Messages between nodes, as they are decoded before any other check.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,4 @@
-//! Whole connections of clients, byte by byte, to a node that serves: the real loop, router and
-//! service, in simulated time.
+//! Whole connections of clients, byte by byte, to a running node: the real loop, router and service, in simulated time.
 #![no_main]
 
 use std::cell::RefCell;
@@ -8,8 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use mintleaf::http::fuzzing::Connections;
 use mintleaf_fuzz::{Server, shows_token, tokens};
 
-/// More than the slowest client can take: one that changes the membership in each of its requests,
-/// then keeps the connection open and says nothing more.
+/// Longer than the slowest client takes. That client changes the membership in each of its requests, then keeps
+/// the connection open and is silent.
 const SECONDS_MAX: u64 = 300;
 
 thread_local! {
@@ -30,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Whoever shows no token gets no id, and changes and reads nothing.
+/// A client that shows no token gets no id, changes nothing and reads nothing.
 fn check_stranger(answers: &[u8]) {
     let text = String::from_utf8_lossy(answers);
     for given in [
@@ -45,13 +44,13 @@ fn check_stranger(answers: &[u8]) {
     }
 }
 
-/// Only Leaf's paths answer 500, in Leaf's words.
+/// Only Leaf's paths answer 500, with Leaf's texts.
 fn check(answers: &[u8]) {
     let text = String::from_utf8_lossy(answers);
     assert!(text.is_empty() || text.starts_with("HTTP/1."), "{text}");
     let mut failures = text.split("HTTP/1.1 500").skip(1).peekable();
     while let Some(failure) = failures.next() {
-        // A client that does not read in time is cut off, maybe in the middle of an answer.
+        // A client that does not read in time is cut off, perhaps in the middle of an answer.
         let cut_off = failures.peek().is_none() && !failure.contains('}');
         let words = ["status=EXCEPTION", "Key is none"];
         assert!(cut_off || words.iter().any(|words| failure.contains(words)), "{text}");

@@ -45,8 +45,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A change that is taken names nothing but this machine, whichever line of its head says so. (Headers that
-/// are ignored may say anything.)
+/// An accepted change names no machine but this one, in any line of its head. (Headers that are ignored may
+/// contain anything.)
 fn check_admin(head: &str) {
     let (request, headers) = head.split_once('\n').expect("a head has lines");
     let target = request.split(' ').nth(1).unwrap_or_default();
@@ -79,8 +79,8 @@ fn check_admin(head: &str) {
     assert_eq!(hosts, 1, "{head}");
 }
 
-/// Whether nothing is changed at a path by any method: ids are taken there, or it is one of Leaf's pages, maybe with
-/// more slashes than it needs.
+/// Whether no method changes anything at a path, because ids are taken there or it is one of Leaf's pages,
+/// perhaps with extra slashes.
 fn is_no_change(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_leafs = matches!(

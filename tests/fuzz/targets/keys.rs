@@ -1,4 +1,4 @@
-//! The files by which a node proves itself to others: secrets, and an operator's PEM.
+//! The files that a node proves itself with to others: secrets, and an operator's PEM.
 #![no_main]
 
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const NODE_ID: u64 = 3;
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 32..=1024;
 
-/// What an operator gives node 3: its certificate, its key, and the CA.
+/// The files that an operator gives node 3: its certificate, its key, and the CA.
 static FILES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     let draw = || KeyPair::generate().expect("a key is drawn");
     let mut params = CertificateParams::default();
@@ -60,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Secrets are accepted if there are one or two, each of a length within its bounds.
+/// Secrets are accepted if there are one or two, each with a length within the bounds.
 fn read_secrets(text: &[u8]) {
     let path = PLACE.path().join("secret");
     fs::write(&path, text).expect("there is room");

@@ -1,5 +1,5 @@
-//! Frames to a whole node: alone and leading, or a founder that waits for two others. Whatever is
-//! refused leaves the node as it was; whatever is let in neither hangs nor panics.
+//! Frames to a whole node: one that is alone and leads, or a founder that waits for two others. A refused frame
+//! leaves the node as it was. An accepted frame causes no hang and no panic.
 #![no_main]
 
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ const PROTOCOL: u8 = 3;
 /// A frame may wait for a proposal or a change of the membership.
 const SECONDS_MAX: u64 = 60;
 const FRAMES_MAX: usize = 8;
-/// The refusal of a frame in the name of a node that has not proved itself.
+/// The refusal of a frame whose sender has not proved itself to be the node that the frame names.
 const NOT_THE_SENDER: &str = "the sender is not the node that has proved itself";
 
-/// Counts bytes; any command will do.
+/// Counts bytes. It accepts any command.
 struct Tally;
 
 impl StateMachine for Tally {
@@ -57,7 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&mode, mut rest)) = bytes.split_first() else { return };
     let site = Site::default();
     let (node, door) = site.open(mode & 1 == 0, Arc::new(Tally));
-    // A node that is still new takes the word of whoever names its store.
+    // A new node accepts any cluster id from a peer that names its store.
     let cluster = node.handle().status().cluster_id.unwrap_or_default();
     let mut frames = Vec::new();
     while let Some((&[kind, length], tail)) = rest.split_first_chunk()
@@ -72,7 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
         for (is_of_node_2, frame) in frames {
             let answered = door.handle(caller, &frame).await;
             if is_of_node_2 && !caller.may_speak_for(2, 9) {
-                // What does not decode is refused besides.
+                // A frame that does not decode is refused with another answer.
                 if let Ok(answer) = answered {
                     assert!(holds(&answer, NOT_THE_SENDER), "{caller:?} spoke for node 2");
                 }
@@ -83,7 +83,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// Who has proved itself: node 2, whose frames they are, or not.
+/// The peer that has proved itself: node 2, whose frames these are, another node, or none.
 fn caller(choice: u8) -> Peer {
     match choice % 8 {
         0..=2 => Peer::Unproven,
@@ -107,15 +107,15 @@ fn frame(kind: u8, cluster: u128, body: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The head of a frame from node 2 as the codec writes it: small numbers are bytes, large ones
-/// have their width in front.
+/// The head of a frame from node 2 in the codec's format: small numbers are single bytes, large ones follow a
+/// byte for their width.
 fn header(cluster: u128) -> Vec<u8> {
     let clock_ms = 1_800_000_000_000_u64;
     let mut header = vec![1, 254];
     header.extend_from_slice(&cluster.to_le_bytes());
-    // From node 2, its store, start number and nonce, and no membership known to it.
+    // From node 2: its store, start number and nonce. It knows no membership.
     header.extend_from_slice(&[2, 9, 1, 1, 0]);
-    // To this node and store, whose start was never seen.
+    // To this node and store, whose start node 2 has never seen.
     header.extend_from_slice(&[NODE_ID as u8, STORE as u8, 0]);
     header.push(253);
     header.extend_from_slice(&clock_ms.to_le_bytes());

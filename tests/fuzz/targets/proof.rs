@@ -1,5 +1,5 @@
-//! What comes before the proof, on a port of TLS between nodes: handshakes that never were one, handshakes that
-//! somebody has changed on their way, and certificates.
+//! Input before the proof, on a TLS port between nodes: bytes that are no handshake, handshakes that were
+//! changed on their way, and certificates.
 #![no_main]
 
 use std::str;
@@ -16,7 +16,7 @@ use tokio::io::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Duration, timeout};
 
-/// More than a handshake takes.
+/// More bytes than a handshake takes.
 const PIPE_BYTES: usize = 64 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const SECRET: &[u8] = b"the secret of this cluster, which nobody else knows";
@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
         0 => assert_eq!(runtime().block_on(say(rest, piece_bytes)), None),
         1 => {
             let proven = runtime().block_on(shake(&MEMBER, rest, piece_bytes));
-            // Nobody passes for another node; unchanged, it is proven.
+            // The peer is never taken for another node. With an unchanged handshake it is proven.
             let member = Some(Peer::Proven { node_id: 2, store: Some(9) });
             assert!(proven == member || proven.is_none() && !rest.is_empty(), "{proven:?}");
         }
@@ -54,17 +54,17 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime starts")
 }
 
-/// Says bytes to the listener, which must come to an end by itself.
+/// Sends bytes to the listener, which must end by itself.
 async fn say(bytes: &[u8], piece_bytes: usize) -> Option<Peer> {
     let (ours, theirs) = duplex(PIPE_BYTES);
     let (mut from, mut to) = split(ours);
     let say = async {
         for piece in bytes.chunks(piece_bytes) {
-            // It may have hung up by now.
+            // The listener may have hung up already.
             let _ = to.write_all(piece).await;
             tokio::task::yield_now().await;
         }
-        // Some stay, and say no more.
+        // Some peers stay connected and send no more.
         if piece_bytes.is_multiple_of(2) {
             let _ = to.shutdown().await;
         }
@@ -74,7 +74,7 @@ async fn say(bytes: &[u8], piece_bytes: usize) -> Option<Peer> {
     proven
 }
 
-/// A whole handshake between a node and the listener. What the node says is changed on its way.
+/// A whole handshake between a node and the listener. The bytes from the node are changed on their way.
 async fn shake(node: &TlsEnd, edits: &[u8], piece_bytes: usize) -> Option<Peer> {
     let ((ours, near), (far, theirs)) = (duplex(PIPE_BYTES), duplex(PIPE_BYTES));
     let ((mut said, mut to_node), (mut answers, mut to_listener)) = (split(near), split(far));
@@ -91,12 +91,12 @@ async fn shake(node: &TlsEnd, edits: &[u8], piece_bytes: usize) -> Option<Peer> 
     proven
 }
 
-/// As a node connects, which waits for some time and no longer.
+/// Connects as a node does, which waits only for a limited time.
 async fn connect(node: &TlsEnd, stream: DuplexStream) {
     let _ = timeout(CONNECT_TIMEOUT, node.connect(1, stream)).await;
 }
 
-/// Carries bytes in pieces; edits count from the first byte.
+/// Carries bytes in pieces. The positions of edits count from the first byte.
 async fn carry(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -119,7 +119,7 @@ async fn carry(
     }
 }
 
-/// A certificate for any names names the node that a plain reading finds, or none.
+/// A certificate for arbitrary names identifies the node that a plain reading finds, or no node.
 fn judge_names(names: &[u8]) {
     let Ok(names) = str::from_utf8(names) else { return };
     let names: Vec<_> = names.lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! What lies on disk, record by record: the log's, the tail's, Raft's own, commands and responses.
+//! Records on disk, one by one: the log's, the tail's, Raft's own, commands and responses.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use mintleaf_storage::fuzzing as storage;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, body)) = bytes.split_first() else { return };
-    // Formats of this release, the one before and the one after; and bytes without a checksum.
+    // The formats of this release, the previous and the next one; or bytes without a checksum.
     let framed = match (kind >> 6) & 3 {
         3 => body.to_vec(),
         format => sealed(format, body),

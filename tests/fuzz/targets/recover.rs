@@ -1,4 +1,4 @@
-//! Opening a log after a crash, an accident or an attack, all checksums being right.
+//! Opening a log after a crash, an accident or an attack, where all checksums are right.
 #![no_main]
 
 use std::cell::LazyCell;

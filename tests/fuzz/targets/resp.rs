@@ -1,5 +1,4 @@
-//! Whole connections of Redis clients, byte by byte, to a node that serves: the real loop and
-//! service, in simulated time.
+//! Whole connections of Redis clients, byte by byte, to a running node: the real loop and service, in simulated time.
 #![no_main]
 
 use std::cell::RefCell;
@@ -8,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use mintleaf::resp::fuzzing::serve;
 use mintleaf_fuzz::{Server, shows_token, tokens};
 
-/// More than the slowest client can take: one that keeps a connection open and says nothing more.
+/// Longer than the slowest client takes. That client keeps a connection open and is silent.
 const SECONDS_MAX: u64 = 2_000;
 
 thread_local! {
@@ -23,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
             serve(stream, &services, tokens.as_deref()).await;
         })
     });
-    // Whoever shows no token is told errors, or that the session is reset or ended.
+    // A client that shows no token gets errors, or the answer that its session is reset or ended.
     if is_stranger {
         let lines = answers.split_inclusive(|byte| *byte == b'\n');
         let refusals = lines.filter(|line| line.ends_with(b"\r\n"));
@@ -32,6 +31,6 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(is_refusal, "{}", answers.escape_ascii());
         }
     }
-    // Every type that there is begins with one of these.
+    // All types of the protocol begin with one of these.
     assert!(answers.first().is_none_or(|kind| b"+-:$*%_#".contains(kind)), "{answers:?}");
 });

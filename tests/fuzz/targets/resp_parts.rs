@@ -1,11 +1,11 @@
-//! Commands of Redis clients, as the parser sees them: however they come in, they are the same.
+//! Commands of Redis clients, as the parser sees them: the same bytes are the same command in any pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf::resp::fuzzing::command;
 
 fuzz_target!(|bytes: &[u8]| {
-    // What is refused may have been refused before, and is not read on.
+    // A command may be refused before its end, and is not parsed further.
     let Ok(whole) = command(bytes) else { return };
     let length = whole.as_ref().map_or(bytes.len(), |(_, length)| *length);
     if let Some((args, _)) = &whole {

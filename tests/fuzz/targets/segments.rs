@@ -1,4 +1,4 @@
-//! One tag's double buffer: whatever grabs bring and whoever takes, ids rise.
+//! One tag's double buffer: ids rise, for any grabs and any takers.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -7,14 +7,14 @@ use mintleaf_core::limits::{ID_END, STEP_MAX};
 use mintleaf_core::segment::{Segment, SegmentBuffer};
 use mintleaf_fuzz::near;
 
-/// A buffer, and what the log has given to it.
+/// A buffer, and what the log has given it.
 struct Tag {
     buffer: SegmentBuffer,
     step: u32,
     now_ms: u64,
-    /// First id that no grab has reserved.
+    /// The first id that no grab has reserved.
     max_id: u64,
-    /// First id above all that were given.
+    /// The first id above all that were given.
     above_last: u64,
     held: u64,
     asked: Option<u32>,
@@ -90,7 +90,8 @@ impl Tag {
         }
     }
 
-    /// The log answers what was asked for, less where ids end, above what others took meanwhile.
+    /// The log returns as many ids as were asked for, or fewer at the end of all ids. They lie above those that
+    /// other nodes took since.
     fn end(&mut self, others: u16, fails: bool) {
         let Some(size) = self.asked.take() else { return };
         let start = self.max_id.saturating_add(u64::from(others)).min(ID_END);

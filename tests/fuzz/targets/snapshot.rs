@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A restored state is whole, and writes the bytes that it is read from.
+/// A restored state is complete, and writes the bytes that it was read from.
 fn restored(stream: &[u8]) {
     let Ok(state) = read_snapshot(stream) else { return };
     let mut written = Vec::new();
@@ -62,7 +62,7 @@ fn sections(mut body: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// A file is installed only as it was sent, and read back so.
+/// A file is installed only if it is exactly as it was sent, and is read back unchanged.
 fn installed(snapshots: &Snapshots, content: &[u8], sound: bool) {
     let mut file = content.to_vec();
     if sound {

@@ -1,4 +1,4 @@
-//! The generator: whatever windows come and clocks show, ids rise and stay below the fences.
+//! The generator: ids rise and stay below the fences, for any windows and any clocks.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -12,7 +12,7 @@ const AHEAD_MS_MAX: u64 = 60_000;
 struct Process {
     format: Format,
     generator: Generator,
-    /// Every window that was ever given to it, and not given up.
+    /// Every window that it was given and has not released.
     windows: Vec<Window>,
     last: u64,
     clock_ms: u64,
@@ -54,7 +54,7 @@ impl Process {
         Ok(())
     }
 
-    /// Near what matters: the clock, a window's ends, the ends of time.
+    /// A time near a relevant one: the clock, the ends of a window, the ends of time.
     fn moment(&self, input: &mut Unstructured<'_>) -> Result<u64> {
         let times = self.format.times_ms();
         let reach_ms = self.clock_ms.saturating_add(AHEAD_MS_MAX);
@@ -85,7 +85,7 @@ impl Process {
         assert!(first.time_ms >= self.clock_ms.min(self.format.times_ms().start));
     }
 
-    /// The log gives windows of one worker id one above the other, or extends one.
+    /// The log gives the windows of a worker id in rising order, or extends one.
     fn install(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let worker_id = input.int_in_range(0..=3)?;
         let [one, other] = [self.moment(input)?, self.moment(input)?];

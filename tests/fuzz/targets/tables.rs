@@ -1,5 +1,4 @@
-//! Tables of Leaf and tinyid: whatever a file holds, its rows are within their bounds, and each line that it names is
-//! there.
+//! Tables of Leaf and tinyid: for any file, its rows are within their bounds, and each line that an error names exists.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

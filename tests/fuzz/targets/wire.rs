@@ -8,7 +8,7 @@ use tokio::io::{AsyncWriteExt, duplex, sink, split};
 use tokio::runtime::Builder;
 
 const PROTOCOL: u8 = 3;
-/// More than what comes back for the longest input.
+/// More than the answers to the longest input.
 const PIPE_BYTES: usize = 64 << 10;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime starts");
     let heard = runtime.block_on(hold(&said, usize::from(*piece_bytes).max(1), peer));
-    // A frame comes from whoever has proved itself, whatever the frame says.
+    // A frame counts as sent by the peer that has proved itself, not by the sender that the frame names.
     let expected: Vec<_> = frames(&said).into_iter().map(|frame| (peer, frame)).collect();
     assert_eq!(heard, expected);
 });
@@ -34,13 +34,13 @@ fn greeting() -> Vec<u8> {
     [&b"MLRP"[..], &[PROTOCOL]].concat()
 }
 
-/// Says it in pieces to the listener's end, which must come to one by itself.
+/// Sends bytes in pieces to the listener's end, which must end by itself.
 async fn hold(said: &[u8], piece_bytes: usize, peer: Peer) -> Vec<(Peer, Vec<u8>)> {
     let (ours, theirs) = duplex(PIPE_BYTES);
     let (mut from, mut to) = split(ours);
     let say = async {
         for piece in said.chunks(piece_bytes) {
-            // It may have hung up by now.
+            // The listener may have hung up already.
             let _ = to.write_all(piece).await;
             tokio::task::yield_now().await;
         }
@@ -51,7 +51,7 @@ async fn hold(said: &[u8], piece_bytes: usize, peer: Peer) -> Vec<(Peer, Vec<u8>
     heard
 }
 
-/// What a plain reading of all the bytes gives.
+/// The frames that a plain reading of all bytes gives.
 fn frames(said: &[u8]) -> Vec<Vec<u8>> {
     let Some(mut rest) = said.strip_prefix(&greeting()[..]) else { return Vec::new() };
     let mut frames = Vec::new();

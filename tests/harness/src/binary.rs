@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::{Cluster, Dev, Serve};
 
-/// A `mintleaf` binary, perhaps under another program that sets its surroundings.
+/// A `mintleaf` binary, possibly run by another program that sets up its environment.
 #[derive(Clone, Debug)]
 pub struct Binary {
-    /// The words of a command line; the binary's path is the last.
+    /// A command line that ends with the binary's path.
     words: Vec<OsString>,
 }
 
@@ -19,14 +19,14 @@ impl Binary {
         Self { words: vec![path.as_ref().into()] }
     }
 
-    /// The same, started by these words: `taskset -c 1`, `ip netns exec left`.
+    /// The same binary, started by a command line such as `taskset -c 1` or `ip netns exec left`.
     #[must_use]
     pub fn under(&self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         let words = words.into_iter().map(Into::into);
         Self { words: words.chain(self.words.iter().cloned()).collect() }
     }
 
-    /// A command line without arguments yet, and with nothing in its environment that would configure it.
+    /// A command without arguments. Its environment has no settings of a node.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -34,7 +34,7 @@ impl Binary {
         command
     }
 
-    /// `mintleaf serve`, which ends at once when it is asked to, unless `--drain` says otherwise.
+    /// `mintleaf serve`. It ends at once when it is asked to, unless `--drain` sets another time.
     pub fn serve(&self, node: &Serve<'_>) -> Command {
         let mut command = self.command();
         command.env("MINTLEAF_DRAIN", "0");
@@ -47,25 +47,25 @@ impl Binary {
         Dev::start(self, 1)
     }
 
-    /// `mintleaf dev` with so many nodes, all ready.
+    /// `mintleaf dev` with `nodes` nodes, all ready.
     pub fn dev_with_nodes(&self, nodes: u16) -> Dev {
         Dev::start(self, nodes)
     }
 
-    /// So many founders, each a process, all ready under one leader.
+    /// A cluster of `nodes` founders, each a process, all ready under one leader.
     pub fn cluster(&self, nodes: u64) -> Cluster {
         let mut cluster = self.prepare(nodes, &[]);
         cluster.start_all();
         cluster
     }
 
-    /// So many founders that all get `flags`; none runs yet.
+    /// The same number of founders, all with `flags`. None is running yet.
     pub fn prepare(&self, nodes: u64, flags: &[&str]) -> Cluster {
         Cluster::prepare(self, nodes, flags)
     }
 }
 
-/// Takes everything from a command's environment that would configure a node, and its standard input.
+/// Removes all settings of a node from a command's environment, and its standard input.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MINTLEAF_") {

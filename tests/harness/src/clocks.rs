@@ -1,7 +1,7 @@
-//! Wall clocks of nodes, set while they run.
+//! Wall clocks of nodes, which can be set while the nodes run.
 //!
-//! libfaketime stands between a node and the machine's wall clock and reads how far to shift it
-//! from a file. The monotonic clock, and with it every timer, is left alone: nobody can set it.
+//! libfaketime intercepts a node's reads of the machine's wall clock, and reads from a file how far to shift
+//! it. The monotonic clock stays as it is, and with it every timer: it cannot be set.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Cluster;
 
-/// Where distributions put the library; of the two that it comes as, the one for threads.
+/// Where distributions install the library. It has two variants; this is the one for threads.
 const LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -20,7 +20,7 @@ const LIBRARIES: [&str; 4] = [
 /// The wall clocks of a cluster's nodes.
 #[derive(Clone, Debug)]
 pub struct Clocks {
-    /// Loaded before everything else.
+    /// The library, which is loaded before all others.
     preload: &'static str,
     dir: PathBuf,
 }
@@ -38,7 +38,7 @@ impl Clocks {
         Path::new(self.preload)
     }
 
-    /// What a node's environment needs.
+    /// The environment variables that a node needs.
     pub fn environment(&self, node: u64) -> [(&'static str, PathBuf); 4] {
         [
             ("LD_PRELOAD", self.preload.into()),
@@ -56,7 +56,7 @@ impl Clocks {
         let new = self.dir.join(format!("clock-{node}.new"));
         let (sign, by_ms) = (if by_ms < 0 { '-' } else { '+' }, by_ms.unsigned_abs());
         fs::write(&new, format!("{sign}{}.{:03}", by_ms / 1_000, by_ms % 1_000))?;
-        // At once: a node must never read half of it.
+        // The rename is atomic: a node must never read half of the file.
         fs::rename(new, self.file(node))
     }
 
@@ -70,15 +70,15 @@ impl Clocks {
 pub struct WallClocks(Clocks);
 
 impl WallClocks {
-    /// Takes hold of the clocks of nodes that do not run yet. Without libfaketime there is nothing
-    /// to test: `None`, and the test's `name` is told to whoever watches, captured or not.
+    /// Takes control of the clocks of nodes that are not running yet. Without libfaketime there is nothing to
+    /// test: it returns `None`, and prints the test's `name` even if the output is captured.
     ///
     /// # Panics
     /// When a clock cannot be set.
     pub fn of(cluster: &mut Cluster, name: &str) -> Option<Self> {
         let Some(clocks) = Clocks::find(cluster.dir()) else {
             let line = format!("SKIPPED: {name} needs libfaketime (apt-get install faketime)\n");
-            // Not by the macro, whose output a passing test keeps to itself.
+            // Not by the macro: the output of a passing test is hidden.
             io::stderr().write_all(line.as_bytes()).unwrap();
             return None;
         };
@@ -100,15 +100,15 @@ impl WallClocks {
     }
 }
 
-/// A killed process leaves the library's shared memory behind, named after its process id; one that
-/// is given the same id later would not start.
+/// Removes the library's shared memory of killed processes. It is named after the process id, and a later
+/// process with the same id would not start.
 pub fn sweep() {
     let Ok(entries) = fs::read_dir("/dev/shm") else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = ["faketime_shm_", "sem.faketime_sem_"].iter().find_map(|p| name.strip_prefix(p));
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Somebody else may sweep, too.
+            // Another process may remove it at the same time.
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! `mintleaf serve`, several times.
+//! Several `mintleaf serve` processes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,18 +12,18 @@ use tempfile::TempDir;
 
 use crate::{Api, Binary, Node, Process, eventually, peers, secs};
 
-/// Time for an election and what hangs on it, on a machine that is busy with other tests.
+/// Time for an election and everything that waits for it, on a machine that is busy with other tests.
 const SETTLED_WITHIN: Duration = secs(15);
 
-/// Nodes that are one cluster or shall become one. Dropping it ends them.
+/// Nodes that are one cluster or will become one. Dropping this ends them.
 ///
-/// Two clusters run at a time in one process, because they are heavy and their timers are real: whoever makes
-/// a third waits.
+/// At most two clusters run at a time in one process, because they are heavy and their timers are real. The
+/// caller that makes a third waits.
 #[derive(Debug)]
 pub struct Cluster {
     binary: Binary,
     nodes: BTreeMap<u64, Node>,
-    // Goes after the nodes, which write to it and show its logs when a test fails.
+    // Dropped after the nodes, which write to it, and which print their logs when a test fails.
     dir: TempDir,
     _turn: Turn,
 }
@@ -42,7 +42,7 @@ impl Cluster {
         Self { binary: binary.clone(), nodes, dir, _turn: turn }
     }
 
-    /// Starts every node that does not run; returns once all are ready under one leader.
+    /// Starts every node that is not running. Returns once all are ready under one leader.
     pub fn start_all(&mut self) {
         for id in self.ids() {
             if self.nodes[&id].process().is_none() {
@@ -52,7 +52,7 @@ impl Cluster {
         self.await_ready();
     }
 
-    /// Waits until all running nodes know one leader and are ready.
+    /// Waits until all running nodes agree on a leader and are ready.
     pub fn await_ready(&mut self) {
         self.leader();
         for id in self.running() {
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// Adds a node that is to join through node `seed`, and starts it.
+    /// Adds a node that joins through node `seed`, and starts it.
     pub fn start_joiner(&mut self, id: u64, seed: u64, flags: &[&str]) {
         let seed = self.raft(seed).to_string();
         let dir = self.dir.path();
@@ -75,12 +75,12 @@ impl Cluster {
         self.start_node(id);
     }
 
-    /// Starts a node as it was started before, and does not wait for it.
+    /// Starts a node with the settings of its last start, and does not wait for it.
     pub fn start_node(&mut self, id: u64) {
         self.node(id).start().unwrap();
     }
 
-    /// Replaces the flags of a node's next starts: how it enters a cluster, and whatever else it is told.
+    /// Replaces the flags for a node's next starts: how it enters a cluster, and all other flags.
     pub fn set_flags(&mut self, id: u64, flags: impl IntoIterator<Item = impl Into<OsString>>) {
         self.node(id).set_flags(flags);
     }
@@ -95,7 +95,7 @@ impl Cluster {
         self.node(id).set_env(name, value);
     }
 
-    /// Has the next starts of a node run another binary; `None` is the one under test.
+    /// Makes the next starts of a node run another binary; `None` is the binary under test.
     pub fn use_build(&mut self, id: u64, build: Option<&Path>) {
         let binary = build.map_or_else(|| self.binary.clone(), Binary::at);
         self.node(id).set_binary(&binary);
@@ -109,17 +109,17 @@ impl Cluster {
         assert_eq!(code, Some(0), "{log}");
     }
 
-    /// Gives a node that does not run other addresses for its next start.
+    /// Gives a node that is not running other addresses for its next start.
     pub fn move_node(&mut self, id: u64) {
         self.node(id).move_to_other_ports();
     }
 
-    /// Every node that there is, running or not.
+    /// All nodes, running or not.
     pub fn ids(&self) -> Vec<u64> {
         self.nodes.keys().copied().collect()
     }
 
-    /// What clients of a node ask.
+    /// A client of a node.
     pub fn api(&self, id: u64) -> Api {
         self.nodes[&id].api()
     }
@@ -129,7 +129,7 @@ impl Cluster {
         self.nodes.iter().map(|(&id, node)| (id, node.http())).collect()
     }
 
-    /// Where other nodes ask this one.
+    /// The address of a node for other nodes.
     pub fn raft(&self, id: u64) -> SocketAddr {
         self.nodes[&id].raft()
     }
@@ -139,31 +139,31 @@ impl Cluster {
         self.nodes[&id].data().to_owned()
     }
 
-    /// A directory that is there as long as the cluster.
+    /// A directory that exists as long as the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The process of a node that was started and whose end nobody took.
+    /// The process of a node that was started and whose end has not been collected.
     #[track_caller]
     pub fn process(&mut self, id: u64) -> &mut Process {
         self.node(id).process_mut().unwrap_or_else(|| panic!("node {id} does not run"))
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL to a node.
     #[track_caller]
     pub fn kill(&mut self, id: u64) {
         self.process(id).kill();
         self.node(id).take_process();
     }
 
-    /// Deletes a node's data; it must not run.
+    /// Deletes a node's data. The node must not be running.
     pub fn wipe(&mut self, id: u64) {
         assert!(self.nodes[&id].process().is_none(), "node {id} runs");
         fs::remove_dir_all(self.data(id)).unwrap();
     }
 
-    /// Waits until a node has ended by itself, and returns its exit code and all it ever said.
+    /// Waits until a node has ended by itself. Returns its exit code and the output of all its processes.
     #[track_caller]
     pub fn ended(&mut self, id: u64, within: Duration) -> (Option<i32>, String) {
         let code = self.process(id).exit_code(within);
@@ -184,7 +184,7 @@ impl Cluster {
         })
     }
 
-    /// The nodes that run, without `id`.
+    /// The running nodes except `id`.
     pub fn others(&self, id: u64) -> Vec<u64> {
         self.running().into_iter().filter(|&other| other != id).collect()
     }
@@ -207,7 +207,7 @@ impl Cluster {
     }
 }
 
-/// Whom a node takes for the leader.
+/// The leader according to a node.
 pub fn known_leader(api: Api) -> Option<u64> {
     api.try_get("/v1/cluster").ok()?.try_json()?["leader_id"].as_u64()
 }

@@ -15,7 +15,7 @@ pub struct Dev {
     ports: Vec<Port>,
     resp_ports: Vec<Port>,
     nodes: u16,
-    // Goes after the process, which writes to it.
+    // Dropped after the process, which writes to it.
     dir: TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Dev {
         dev
     }
 
-    /// So many nodes; returns at once.
+    /// Starts `nodes` nodes, and returns at once.
     pub fn just_started(binary: &Binary, nodes: u16) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = Port::claim_row(nodes);
@@ -35,13 +35,13 @@ impl Dev {
         Self { binary: binary.clone(), process, ports, resp_ports, nodes, dir }
     }
 
-    /// Kills it and starts it again on the same data and ports; returns once all are ready.
+    /// Kills it and starts it again on the same data and ports. Returns once all nodes are ready.
     pub fn restart(&mut self) {
         self.kill_and_start();
         self.await_ready();
     }
 
-    /// Kills it and starts it again on the same data and ports; returns at once.
+    /// Kills it and starts it again on the same data and ports. Returns at once.
     pub fn kill_and_start(&mut self) {
         self.process.kill();
         let first = [&self.ports[0], &self.resp_ports[0]];
@@ -59,18 +59,18 @@ impl Dev {
         }
     }
 
-    /// The first node.
+    /// A client of the first node.
     pub fn api(&self) -> Api {
         self.node(1)
     }
 
-    /// The node with this id.
+    /// A client of the node with this id.
     pub fn node(&self, id: usize) -> Api {
         assert!((1..=usize::from(self.nodes)).contains(&id));
         Api(self.ports[id - 1].addr())
     }
 
-    /// Where the node with this id serves the Redis protocol.
+    /// The address where the node with this id serves the Redis protocol.
     pub fn resp(&self, id: usize) -> SocketAddr {
         self.resp_ports[id - 1].addr()
     }
@@ -80,12 +80,12 @@ impl Dev {
         format!("http://{}", self.api().0)
     }
 
-    /// The one process of all nodes.
+    /// The process that runs all nodes.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Where its data and its log are.
+    /// The directory of its data and its log.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

@@ -1,4 +1,4 @@
-//! What clients were given, in memory, and the one judge of it: `mintleaf-check`.
+//! The ids that clients received, in memory, and their only judge: `mintleaf-check`.
 
 use std::time::{Duration, Instant};
 
@@ -8,30 +8,30 @@ use mintleaf_check::{Input, Options, Report, check};
 /// One request for ids.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// The client, which has one request at a time.
+    /// The client, which sends one request at a time.
     pub client: u32,
-    /// Place of the tag in the load's list; `None` for snowflake ids.
+    /// Index of the tag in the load's list; `None` for snowflake ids.
     pub tag: Option<usize>,
     /// The node that was asked.
     pub node: u64,
-    /// The process start that answered, where it is known for certain.
+    /// The process start that answered, if it is known for certain.
     pub boot: Option<String>,
-    /// When it was asked.
+    /// When the request was sent.
     pub began: Instant,
-    /// When the answer was there, or nobody waited any more.
+    /// When the answer arrived, or the client stopped waiting.
     pub ended: Instant,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a request for ids.
+/// The outcome of a request for ids.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// In the order in which they were listed.
+    /// The ids, in the order of the answer.
     Ids(Vec<Interval>),
-    /// The node said no, with this status.
+    /// The node refused, with this status.
     Refused(u16),
-    /// The connection was not made, or broke.
+    /// The connection could not be made, or broke.
     Lost,
 }
 
@@ -40,31 +40,31 @@ pub enum Outcome {
 pub struct History(pub Vec<Op>);
 
 impl History {
-    /// Adds a request that is over by now, of a node's only client.
+    /// Adds a request that has ended, from a node's only client.
     pub fn note(&mut self, node: u64, tag: Option<usize>, began: Instant, outcome: Outcome) {
         let (client, ended) = (node as u32, Instant::now());
         self.0.push(Op { client, tag, node, boot: None, began, ended, outcome });
     }
 
-    /// Fails unless the judge finds no broken promise (no id twice, ids of each node rise), and nobody was
+    /// Fails unless the judge finds no broken promise (no id twice, ids of each node rise) and no request was
     /// refused for good.
     ///
     /// # Panics
-    /// With what the judge says.
+    /// With the judge's report.
     #[track_caller]
     pub fn check(&self) {
         self.check_with([]);
     }
 
-    /// The same, beside facts that the nodes told: windows, grants, the layout of snowflake ids.
+    /// The same, together with facts from the nodes: windows, grants, the layout of snowflake ids.
     ///
     /// # Panics
-    /// With what the judge says.
+    /// With the judge's report.
     #[track_caller]
     pub fn check_with<'a>(&'a self, facts: impl IntoIterator<Item = Record<'a>>) {
         let report = judge(self.records().chain(facts));
         assert!(report.is_clean(), "{report}");
-        // A load only asks for what exists, so a node may be unable to answer, but not say no.
+        // A load asks only for tags that exist. So a node may be unable to answer, but must not refuse.
         let denied = |op: &&Op| match op.outcome {
             Outcome::Refused(status) => ![429, 500, 503].contains(&status),
             Outcome::Ids(_) | Outcome::Lost => false,
@@ -84,7 +84,7 @@ impl History {
         self.0.iter().filter(|op| !matches!(op.outcome, Outcome::Ids(_)))
     }
 
-    /// The longest time in which this node gave no id although it was asked.
+    /// The longest time without an id from this node although clients asked for one.
     pub fn longest_gap(&self, node: u64) -> Duration {
         let given = self.granted().filter(|(op, _)| op.node == node);
         let mut ends: Vec<Instant> = given.map(|(op, _)| op.ended).collect();
@@ -131,10 +131,10 @@ impl Op {
     }
 }
 
-/// Asks the judge about records that are in memory.
+/// Gives records in memory to the judge.
 ///
 /// # Panics
-/// When they are no history.
+/// When they are not a valid history.
 #[track_caller]
 pub fn judge<'a>(records: impl IntoIterator<Item = Record<'a>>) -> Report {
     let mut lines = Vec::new();

@@ -18,14 +18,14 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// Longer than a node may take over any answer.
+/// Longer than a node may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(12);
 /// Long enough for the first packet to be lost once.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// A page of a thousand tags is far below this, and so is the largest batch of ids.
+/// The limit for an answer. A page of a thousand tags is far smaller, and so is the largest batch of ids.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Carries every connection of callers that are not async.
+/// Carries the connections of all callers that are not async.
 pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -33,7 +33,7 @@ pub(crate) fn runtime() -> &'static Runtime {
     &RUNTIME
 }
 
-/// `text` as one segment of a path.
+/// Encodes `text` as one segment of a path.
 pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
@@ -43,7 +43,7 @@ pub fn encoded(text: &str) -> String {
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The head's other lines.
+    /// The headers.
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
@@ -58,7 +58,7 @@ impl Answer {
     /// The body as text.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not text.
     #[track_caller]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
@@ -67,18 +67,18 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Panics
-    /// When it is something else.
+    /// When it is not JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         self.try_json().unwrap_or_else(|| panic!("no JSON: {self:?}"))
     }
 
-    /// The body as JSON, if it is any.
+    /// The body as JSON, if it is JSON.
     pub fn try_json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// A header's value, empty when there is none.
+    /// A header's value; empty when the header is missing.
     ///
     /// # Panics
     /// When it is not text.
@@ -100,7 +100,7 @@ impl Answer {
     /// The status and `code` of an answer that must be a problem.
     ///
     /// # Panics
-    /// When it is a success, or not a problem as RFC 9457 has it.
+    /// When it is a success, or not a problem document (RFC 9457).
     #[track_caller]
     pub fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
@@ -118,8 +118,8 @@ impl Answer {
         listed(&self.ok()).unwrap_or_else(|| panic!("no list of ids: {self:?}"))
     }
 
-    /// What was handed out, as half-open intervals in the order in which they were listed, by whichever of
-    /// the three shapes the body has: one bare number, `{"ids": […]}` or `{"ranges": […]}`.
+    /// The ids that were handed out, as half-open intervals in the order of the answer. The body has one of
+    /// three shapes: one bare number, `{"ids": […]}` or `{"ranges": […]}`.
     pub fn intervals(&self) -> Option<Vec<(u64, u64)>> {
         if let Ok(id) = std::str::from_utf8(&self.body).ok()?.parse() {
             return Some(joined(&[id]));
@@ -139,12 +139,12 @@ fn listed(body: &Value) -> Option<Vec<u64>> {
     body["ids"].as_array()?.iter().map(number).collect()
 }
 
-/// An id in JSON is text: many programs read numbers as floats.
+/// An id in JSON is a text, because many programs read numbers as floats.
 fn number(value: &Value) -> Option<u64> {
     value.as_str()?.parse().ok()
 }
 
-/// Ids that follow one another become one interval.
+/// Joins consecutive ids into intervals.
 fn joined(ids: &[u64]) -> Vec<(u64, u64)> {
     let mut intervals: Vec<(u64, u64)> = Vec::new();
     for &id in ids {
@@ -159,9 +159,9 @@ fn joined(ids: &[u64]) -> Vec<(u64, u64)> {
 /// Why a request had no answer.
 #[derive(Clone, Debug)]
 pub enum NoAnswer {
-    /// Nobody was reached, so nothing was done.
+    /// No node was reached, so the request had no effect.
     Unreached(String),
-    /// Nobody knows whether it was done.
+    /// It is unknown whether the request had an effect.
     Lost(String),
 }
 
@@ -174,21 +174,21 @@ impl fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// Asks nodes over connections that it keeps. A request is sent once: one that was sent again would be two to
-/// the node, and one in a history.
+/// Sends requests to nodes over connections that it keeps. It never repeats a request, because that would be
+/// two requests to the node, but one in a history.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
-    /// Connections that nobody uses now, by node.
+    /// Idle connections, by node.
     idle: Arc<Mutex<HashMap<SocketAddr, Vec<Connection>>>>,
 }
 
 type Connection = SendRequest<Full<Bytes>>;
 
 impl Client {
-    /// Sends one request with a JSON body or none.
+    /// Sends one request, with or without a JSON body.
     ///
     /// # Errors
-    /// When there is no answer within that time.
+    /// When no answer arrives within that time.
     pub async fn ask(
         &self,
         node: SocketAddr,
@@ -208,7 +208,7 @@ impl Client {
     /// Sends one request.
     ///
     /// # Errors
-    /// When there is no answer within that time.
+    /// When no answer arrives within that time.
     pub async fn send(
         &self,
         node: SocketAddr,
@@ -232,7 +232,7 @@ impl Client {
         let mut connection = loop {
             match self.open(node) {
                 Some(mut open) => {
-                    // A connection that has ended since it was last used has not seen the request.
+                    // A connection that has ended since its last use has not carried the request.
                     if open.ready().await.is_ok() {
                         break open;
                     }
@@ -253,7 +253,7 @@ impl Client {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// A connection that nobody uses and that is not known to be closed.
+    /// An idle connection that is not known to be closed.
     fn open(&self, node: SocketAddr) -> Option<Connection> {
         let mut idle = self.idle.lock();
         let idle = idle.get_mut(&node)?;
@@ -272,8 +272,8 @@ async fn connect(node: SocketAddr) -> Connected {
     Ok(connection)
 }
 
-/// A node's client address, and what can be asked there. Every call opens a connection, waits for the answer,
-/// and panics without one; those that begin with `try` answer with an error instead.
+/// A node's address for clients, and the requests to it. Every call opens a connection, waits for the answer,
+/// and panics if none comes. Calls whose names begin with `try` return an error instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Api(pub SocketAddr);
 
@@ -284,7 +284,7 @@ impl Api {
         self.send(&Method::GET, path, &[], "")
     }
 
-    /// GET of an answer in one of these media types.
+    /// GET with these media types in `accept`.
     #[track_caller]
     pub fn get_as(self, path: &str, accept: &str) -> Answer {
         self.send(&Method::GET, path, &[("accept", accept)], "")

@@ -1,6 +1,6 @@
-//! What black-box tests of Mintleaf stand on: the shipped binary as processes, asked over real sockets.
+//! The foundation of Mintleaf's black-box tests: the released binary runs as processes, and is used over real sockets.
 //!
-//! A test names the binary once and asks it for whatever it needs:
+//! A test names the binary once, and gets everything else from it:
 //!
 //! ```no_run
 //! use mintleaf_harness::Binary;
@@ -18,11 +18,11 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `wait` | looking at another process until there is something to see |
-//! | `port` | ports that stay a test's own while its processes come and go |
+//! | `wait` | polling another process until a condition holds |
+//! | `port` | ports that stay reserved for a test while its processes come and go |
 //! | `process` | a process: its log, signals, exit code |
 //! | `binary` | the `mintleaf` binary, and the commands that run it |
-//! | `http` | the HTTP client: [`Client`] for async code, [`Api`] for everybody else |
+//! | `http` | the HTTP client: [`Client`] for async code, [`Api`] for all other code |
 //! | `resp` | a client of the Redis protocol |
 //! | `node` | one `mintleaf serve`: its ports, data directory, flags and process |
 //! | `cluster`, `dev` | several nodes; `mintleaf dev` |
@@ -30,9 +30,9 @@
 //! | `slow_syncs` | slow disks of nodes, without root |
 //! | `recorder`, `history`, `load` | operations, recorded for `mintleaf-check`; clients that record them |
 //!
-//! What a test cannot go on without fails it at once: most functions panic with what they waited for, and a
-//! failing test shows the last lines of each of its processes. [`Process`], [`Node`] and [`Client`] answer
-//! with errors instead, for programs that report a failure and go on.
+//! A test fails at once when it cannot continue: most functions panic with a description of what they waited for, and a
+//! failing test prints the last lines of each of its processes. [`Process`], [`Node`] and [`Client`] return errors
+//! instead, for programs that report a failure and go on.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 

@@ -1,4 +1,4 @@
-//! Clients that never rest, and remember everything.
+//! Clients that never rest, and record everything.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 use crate::http::runtime;
 use crate::{Answer, Client, History, Op, Outcome, eventually, secs};
 
-/// Longer than a node may take over any answer.
+/// Longer than a node may take to answer.
 const ANSWER_MAX: Duration = secs(12);
 
-/// Between two requests of one client: the machine has other things to do.
+/// The pause between two requests of one client. The machine has other work, too.
 const PAUSE: Duration = Duration::from_millis(2);
-/// After a request that found nobody.
+/// The pause after a request that reached no node.
 const PAUSE_WHEN_LOST: Duration = Duration::from_millis(20);
 
 /// Clients that take ids of all `tags` from all nodes until they are stopped.
@@ -34,7 +34,7 @@ impl Load {
         Self::of(nodes, tags, clients, path)
     }
 
-    /// The same, of snowflake ids.
+    /// The same for snowflake ids.
     pub fn of_snowflakes(nodes: &[(u64, SocketAddr)], clients: usize) -> Self {
         Self::of(nodes, &[], clients, snowflake_path)
     }
@@ -68,7 +68,7 @@ impl Load {
         Self { stopping, taken, clients: running }
     }
 
-    /// Waits until so many more requests were granted.
+    /// Waits until this many more requests have received ids.
     pub fn await_more(&self, requests: u64) {
         let goal = self.taken.load(Ordering::Relaxed) + requests;
         eventually("the load to go on", secs(30), || {
@@ -96,7 +96,7 @@ struct Taker {
     address: SocketAddr,
     client: Client,
     tags: Arc<[String]>,
-    /// What is asked of a tag in this turn.
+    /// The path of the request for a tag in this turn.
     path: fn(&str, usize) -> String,
     turn: usize,
     stopping: Arc<AtomicBool>,
@@ -133,7 +133,7 @@ impl Taker {
     }
 }
 
-/// Single ids on both interfaces, now and then a few, seldom many.
+/// Single ids on both interfaces, sometimes a few, rarely many.
 fn path(tag: &str, turn: usize) -> String {
     match turn % 31 {
         7 => format!("/v1/segment/{tag}?count=9"),
@@ -143,7 +143,7 @@ fn path(tag: &str, turn: usize) -> String {
     }
 }
 
-/// The same of snowflake ids; many are more than one millisecond has.
+/// The same for snowflake ids. Many are more than one millisecond has.
 fn snowflake_path(key: &str, turn: usize) -> String {
     match turn % 31 {
         7 => "/v1/snowflake?count=30".to_owned(),
@@ -153,7 +153,7 @@ fn snowflake_path(key: &str, turn: usize) -> String {
     }
 }
 
-/// A client that creates one tag after another, each on the next node, and rests in between.
+/// A client that creates one tag after another, each at the next node, and rests in between.
 #[derive(Debug)]
 pub struct TagWriter {
     stopping: Arc<AtomicBool>,
@@ -161,7 +161,7 @@ pub struct TagWriter {
 }
 
 impl TagWriter {
-    /// Starts it; it rests for `pause` between two tags.
+    /// Starts it. It rests for `pause` between two tags.
     pub fn start(nodes: &[(u64, SocketAddr)], pause: Duration) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopping);

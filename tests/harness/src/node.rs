@@ -1,4 +1,4 @@
-//! One `mintleaf serve`: what it is started with, and its process.
+//! One `mintleaf serve`: its settings and its process.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,14 +8,14 @@ use std::process::Command;
 
 use crate::{Api, Binary, Port, Process};
 
-/// Who a node is and where: the arguments that every node has.
+/// The identity and addresses of a node: the arguments that every node has.
 #[derive(Clone, Copy, Debug)]
 pub struct Serve<'a> {
     /// Its Raft id.
     pub id: u64,
-    /// Where clients ask.
+    /// Its address for clients.
     pub http: SocketAddr,
-    /// Where other nodes ask.
+    /// Its address for other nodes.
     pub raft: SocketAddr,
     /// Its data directory.
     pub data: &'a Path,
@@ -30,7 +30,7 @@ impl Serve<'_> {
     }
 }
 
-/// A node, running or not, on ports and a data directory that outlast its restarts. Dropping it ends it.
+/// A node, running or not. Its ports and its data directory outlast its restarts. Dropping it ends it.
 #[derive(Debug)]
 pub struct Node {
     /// Its Raft id.
@@ -46,7 +46,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that was never started. Its log is `node-ID.log` in `dir`, its data `node-ID` beside it.
+    /// A node that was never started. Its log is `node-ID.log` in `dir`, and its data is `node-ID` beside the log.
     pub fn new(binary: &Binary, id: u64, dir: &Path) -> Self {
         Self {
             id,
@@ -61,17 +61,17 @@ impl Node {
         }
     }
 
-    /// Where clients ask.
+    /// Its address for clients.
     pub fn http(&self) -> SocketAddr {
         self.http.addr()
     }
 
-    /// Where other nodes ask.
+    /// Its address for other nodes.
     pub fn raft(&self) -> SocketAddr {
         self.raft.addr()
     }
 
-    /// What clients ask.
+    /// A client of it.
     pub fn api(&self) -> Api {
         Api(self.http())
     }
@@ -81,17 +81,17 @@ impl Node {
         &self.data
     }
 
-    /// Keeps its data elsewhere from the next start on.
+    /// Uses another data directory from the next start on.
     pub fn set_data(&mut self, data: PathBuf) {
         self.data = data;
     }
 
-    /// Has the next starts run another binary.
+    /// Makes the next starts run another binary.
     pub fn set_binary(&mut self, binary: &Binary) {
         self.binary = binary.clone();
     }
 
-    /// Replaces the flags of the next starts: how it enters a cluster, and whatever else it is told.
+    /// Replaces the flags for the next starts: how it enters a cluster, and all other flags.
     pub fn set_flags(&mut self, flags: impl IntoIterator<Item = impl Into<OsString>>) {
         self.flags = flags.into_iter().map(Into::into).collect();
     }
@@ -106,20 +106,20 @@ impl Node {
         self.env.push((name.into(), value.as_ref().into()));
     }
 
-    /// Takes other ports for the next starts, and tells other nodes so.
+    /// Chooses other ports for the next starts, and advertises them to other nodes.
     ///
     /// # Panics
-    /// When it runs.
+    /// When it is running.
     pub fn move_to_other_ports(&mut self) {
         assert!(self.process.is_none(), "node {} runs", self.id);
         (self.http, self.raft) = (Port::claim(), Port::claim());
         self.add_flag("--advertise-raft", self.raft().to_string());
     }
 
-    /// Starts it (again, if it runs), and does not wait for it.
+    /// Starts it, or restarts it if it is running. Does not wait for it.
     ///
     /// # Errors
-    /// When the process or its log cannot be had.
+    /// When the process cannot be started or its log cannot be opened.
     pub fn start(&mut self) -> io::Result<()> {
         self.kill();
         let (http, raft) = (self.http(), self.raft());
@@ -130,29 +130,29 @@ impl Node {
         Ok(())
     }
 
-    /// Its process, from a start to the moment somebody took its end.
+    /// Its process, from its start until its end is collected.
     pub fn process(&self) -> Option<&Process> {
         self.process.as_ref()
     }
 
-    /// The same, to be acted on.
+    /// The same, mutable.
     pub fn process_mut(&mut self) -> Option<&mut Process> {
         self.process.as_mut()
     }
 
-    /// Takes its process, which has ended or is to end.
+    /// Takes its process, which has ended or is about to end.
     pub fn take_process(&mut self) -> Option<Process> {
         self.process.take()
     }
 
-    /// SIGKILL, if it runs.
+    /// Sends SIGKILL, if it is running.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
     }
 
-    /// Whether it says that it is ready.
+    /// Whether it reports that it is ready.
     pub fn is_ready(&self) -> bool {
         self.api().try_get("/readyz").is_ok_and(|answer| answer.status == 200)
     }

@@ -1,18 +1,18 @@
-//! Ports that stay a test's own while its processes come and go.
+//! Ports that stay reserved for a test while its processes come and go.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the range that the kernel gives to outgoing connections: from within it, a client that
-/// retries a dead port may be given that very port, and connect to itself.
+/// This lies below the range that the kernel gives to outgoing connections. From that range, a client that
+/// retries a dead port could be given that very port, and connect to itself.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 16_000;
 
 /// A TCP port of 127.0.0.1 that no other test uses, in this process or another.
 ///
-/// The claim is the UDP port of the same number: it holds while the TCP port is free, so that a
-/// node can be restarted on it.
+/// The UDP port of the same number is the claim. It holds while the TCP port is free, so that a node can be
+/// restarted on that port.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -20,7 +20,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port that nobody has.
+    /// An unused port.
     ///
     /// # Panics
     /// When there is none.
@@ -36,10 +36,10 @@ impl Port {
         panic!("no free port from {FIRST} on");
     }
 
-    /// `count` ports in a row, and those 1,000 above them.
+    /// `count` consecutive ports. The ports 1,000 above them are free, too.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// When there are no such ports.
     pub fn claim_row(count: u16) -> Vec<Self> {
         for _ in 0..COUNT {
             let first = Self::claim();

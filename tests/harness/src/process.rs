@@ -1,4 +1,4 @@
-//! A process: what it says, and how it ends.
+//! A process: its output, and its end.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use crate::await_some;
 
-/// Lines of a log that a failing test shows.
+/// How many lines of a log a failing test prints.
 const LOG_LINES_SHOWN: usize = 60;
-/// What lines of the audit have, which under load would be all that is shown.
+/// Marks the lines of the audit, which would otherwise fill that output under load.
 const AUDIT: &str = " mintleaf::audit: ";
 
 /// A command that has run to its end.
 #[derive(Debug)]
 pub struct Finished {
-    /// `None` for an end by a signal.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
     /// All of its standard output.
     pub stdout: String,
@@ -46,22 +46,22 @@ impl From<Output> for Finished {
     }
 }
 
-/// A process that runs until it is dropped, at the latest. Its output goes to a file, whose last lines are
-/// shown when a test fails.
+/// A process that runs until it is dropped, unless it ends earlier. Its output goes to a file; a failing test
+/// prints the last lines.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// How long the log was when the process was started, in bytes.
+    /// The length of the log when the process was started, in bytes.
     log_start: u64,
 }
 
 impl Process {
-    /// Starts `command`; `log` is appended to.
+    /// Starts `command`, and appends its output to `log`.
     ///
     /// # Errors
-    /// When the process or its log cannot be had.
+    /// When the process cannot be started or its log cannot be opened.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
         let log_start = file.metadata()?.len();
@@ -69,7 +69,7 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log: log.to_owned(), log_start })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -79,17 +79,18 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything that was ever written to its log, by earlier processes too.
+    /// The complete log, including the output of earlier processes.
     pub fn log(&self) -> String {
         self.log_from(0)
     }
 
-    /// What it has said since its start.
+    /// Its output since its start.
     pub fn said(&self) -> String {
         self.log_from(self.log_start)
     }
 
-    /// A log that cannot be read is empty: it is also read while a test fails, where it must not fail again.
+    /// A log that cannot be read counts as empty: it is also read while a test fails, and a second failure must
+    /// not follow.
     fn log_from(&self, start: u64) -> String {
         let read = || -> io::Result<Vec<u8>> {
             let mut file = File::open(&self.log)?;
@@ -108,20 +109,20 @@ impl Process {
         lines[lines.len().saturating_sub(count)..].iter().map(|&line| line.to_owned()).collect()
     }
 
-    /// How it has ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Panics
-    /// When the system does not tell.
+    /// When the system call fails.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Whether it has not ended.
+    /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.ended().is_none()
     }
 
-    /// SIGKILL: nothing is finished, flushed or said. It may have ended by itself.
+    /// Sends SIGKILL: the process finishes, flushes and prints nothing more. It may have ended by itself.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -136,12 +137,12 @@ impl Process {
         assert!(sent.success(), "cannot send SIG{name} to {}", self.name);
     }
 
-    /// Waits for its end; `None` when that does not come in time.
+    /// Waits for its end; `None` when it does not end in time.
     pub fn await_end(&mut self, within: Duration) -> Option<ExitStatus> {
         await_some(within, || self.ended())
     }
 
-    /// Waits for its end, and answers its exit code; `None` for an end by a signal.
+    /// Waits for its end, and returns its exit code; `None` if a signal ended it.
     ///
     /// # Panics
     /// When it does not end in time.

@@ -1,4 +1,4 @@
-//! The history of a run: every operation, every grant a node logged, every fault.
+//! The history of a run: every operation, every grant that a node logged, every fault.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,11 +8,11 @@ use std::time::Instant;
 use mintleaf_check::history::{Fault, Healed, Layout, Record};
 use parking_lot::Mutex;
 
-/// How nodes make snowflake ids unless they are told otherwise.
+/// The default layout of snowflake ids.
 pub const LAYOUT: Layout =
     Layout { epoch_ms: 1_288_834_974_657, worker_bits: 10, sequence_bits: 12 };
 
-/// Writes a history; shared by everybody who has something to tell.
+/// Writes a history. All recording threads share it.
 #[derive(Debug)]
 pub struct Recorder {
     began: Instant,
@@ -23,15 +23,15 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Written {
     file: BufWriter<File>,
-    /// The first error; a history with holes must not be judged.
+    /// The first error. A history with gaps must not be judged.
     failed: Option<io::Error>,
 }
 
 impl Recorder {
-    /// Begins a history in this file.
+    /// Starts a history in this file.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let written = Written { file: BufWriter::new(File::create(path)?), failed: None };
         let recorder =
@@ -40,15 +40,15 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Begins another file of the same history, with times of the same clock.
+    /// Starts another file of the same history, with times of the same clock.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn beside(&self, path: &Path) -> io::Result<Self> {
         Ok(Self { began: self.began, ..Self::create(path)? })
     }
 
-    /// Now, as the history tells times: nanoseconds since it began.
+    /// The current time in a history: nanoseconds since it began.
     pub fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -61,17 +61,17 @@ impl Recorder {
         }
     }
 
-    /// Notes that something is being broken.
+    /// Notes that a fault begins.
     pub fn fault(&self, what: &str) {
         self.write(&Record::Fault(Fault { what: what.into(), inv: self.now(), ret: None }));
     }
 
-    /// Notes that all is whole again.
+    /// Notes that all faults are healed.
     pub fn healed(&self) {
         self.write(&Record::Healed(Healed { at: self.now() }));
     }
 
-    /// Completes the file and answers where it is.
+    /// Completes the file and returns its path.
     ///
     /// # Errors
     /// The first error of any write.

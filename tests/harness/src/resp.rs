@@ -1,4 +1,4 @@
-//! A client of the Redis protocol that hides nothing.
+//! A client of the Redis protocol that shows answers as they are.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ pub enum Value {
     Integer(u64),
     /// `$`.
     Bulk(String),
-    /// `_`, or a bulk string that is not there.
+    /// `_`, or a null bulk string.
     Null,
     /// `*`.
     Array(Vec<Value>),
@@ -28,7 +28,7 @@ impl Value {
     /// The integer that it must be.
     ///
     /// # Panics
-    /// When it is something else.
+    /// When it is not an integer.
     #[track_caller]
     pub fn integer(&self) -> u64 {
         match self {
@@ -40,7 +40,7 @@ impl Value {
     /// The array that it must be.
     ///
     /// # Panics
-    /// When it is something else.
+    /// When it is not an array.
     #[track_caller]
     pub fn array(&self) -> &[Value] {
         match self {
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// The ids of an answer of `INCR`, `MINT` or `SNOWFLAKE`, one or many.
+    /// The ids in an answer to `INCR`, `MINT` or `SNOWFLAKE`, one or many.
     #[track_caller]
     pub fn ids(&self) -> Vec<u64> {
         match self {
@@ -61,7 +61,7 @@ impl Value {
     }
 }
 
-/// One connection. An answer that does not come fails the test.
+/// One connection. A missing answer fails the test.
 #[derive(Debug)]
 pub struct RedisClient<S = TcpStream> {
     stream: BufReader<S>,
@@ -82,17 +82,17 @@ impl RedisClient {
 }
 
 impl<S: Read + Write> RedisClient<S> {
-    /// A client over a stream that is open, such as one of TLS.
+    /// A client over an open stream, such as a TLS stream.
     pub fn over(stream: S) -> Self {
         Self { stream: BufReader::new(stream) }
     }
 
-    /// Sends these bytes and waits for nothing.
+    /// Sends these bytes, and waits for nothing.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
-    /// One command in words, and its answer.
+    /// Sends one command, given as words, and returns its answer.
     pub fn ask(&mut self, words: &str) -> Value {
         self.send(&command(words));
         self.answer()
@@ -104,7 +104,7 @@ impl<S: Read + Write> RedisClient<S> {
         self.try_answer().expect("the node has closed the connection")
     }
 
-    /// The next answer, or nothing when the node has closed.
+    /// The next answer, or `None` when the node has closed the connection.
     pub fn try_answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).unwrap() == 0 {
@@ -135,7 +135,7 @@ impl<S: Read + Write> RedisClient<S> {
     }
 }
 
-/// Words as an array of bulk strings.
+/// Encodes words as an array of bulk strings.
 pub fn command(words: &str) -> Vec<u8> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));

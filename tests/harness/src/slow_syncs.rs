@@ -1,5 +1,5 @@
-//! Slow disks without root: a library between a node and the system makes each of its syncs slow, by as many
-//! milliseconds as a file says while the node runs.
+//! Slow disks without root. A library that is loaded into a node delays each of its syncs, by the number of
+//! milliseconds in a file, which may change while the node runs.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const SOURCE: &str = include_str!("../preload/slow-syncs.c");
 const LIBRARY: &str = "slow-syncs.so";
 
-/// How slow the disks of a cluster's nodes are.
+/// The delays of the disks of a cluster's nodes.
 #[derive(Clone, Debug)]
 pub struct SlowSyncs {
     dir: PathBuf,
@@ -19,7 +19,7 @@ impl SlowSyncs {
     /// Builds the library in `dir`, which also gets a file for each node.
     ///
     /// # Errors
-    /// What this machine lacks, for a line that begins with SKIPPED.
+    /// What this machine lacks, as text for a line that begins with SKIPPED.
     pub fn build(dir: &Path) -> Result<Self, String> {
         let source = dir.join("slow-syncs.c");
         let told = |error: io::Error| format!("no slow syncs: {error}");
@@ -42,23 +42,23 @@ impl SlowSyncs {
         self.dir.join(LIBRARY)
     }
 
-    /// What a node's environment needs besides the library.
+    /// The environment variable that a node needs in addition to the library.
     pub fn environment(&self, node: u64) -> (&'static str, PathBuf) {
         ("SLOW_SYNCS_FILE", self.file(node))
     }
 
-    /// Makes each sync of a node, running or not, take so much longer.
+    /// Makes each sync of a node take this much longer. The node may be running.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn set(&self, node: u64, ms: u64) -> io::Result<()> {
         let new = self.dir.join(format!("sync-{node}.new"));
         fs::write(&new, ms.to_string())?;
-        // At once: a node must never read half of it.
+        // The rename is atomic: a node must never read half of the file.
         fs::rename(new, self.file(node))
     }
 
-    /// Whether a process runs with the library; a binary that is linked statically never does.
+    /// Whether a process has loaded the library. A statically linked binary never does.
     pub fn is_loaded(&self, pid: u32) -> bool {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
         maps.is_ok_and(|maps| maps.contains(LIBRARY))

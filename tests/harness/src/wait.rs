@@ -1,12 +1,12 @@
-//! Waiting for what happens in another process, which can wake nobody here.
+//! Waiting for events in another process, which cannot wake this one.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at another process.
+/// The pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Looks again and again until there is something to see; `None` after `within`.
+/// Polls until `look` returns a value; `None` after `within`.
 pub fn await_some<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
@@ -20,10 +20,10 @@ pub fn await_some<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> O
     }
 }
 
-/// Looks again and again until there is something to see.
+/// Polls until `look` returns a value.
 ///
 /// # Panics
-/// After `within`, naming `what` was waited for.
+/// After `within`; the message names `what` was waited for.
 #[track_caller]
 pub fn eventually<T>(what: &str, within: Duration, look: impl FnMut() -> Option<T>) -> T {
     await_some(within, look).unwrap_or_else(|| panic!("waited {within:?} in vain for {what}"))
@@ -37,20 +37,20 @@ pub fn pause(time: Duration) {
     }
 }
 
-/// So many seconds.
+/// This many seconds.
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// So many milliseconds.
+/// This many milliseconds.
 pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A number from the environment, for those who want more rounds than the default.
+/// A number from the environment, for runs with more rounds than the default.
 ///
 /// # Panics
-/// When the variable is set to something else.
+/// When the variable is not a number.
 pub fn from_env(name: &str, default: u64) -> u64 {
     let Some(text) = std::env::var_os(name) else { return default };
     text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name}={text:?}"))

@@ -1,4 +1,4 @@
-//! `/v1/buffers`: what a node holds of tags, and which of them wait soonest.
+//! `/v1/buffers`: what a node holds of tags, and which tags will make callers wait soonest.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn a_node_shows_the_segments_that_it_holds_and_nothing_of_tags_that_it_was_not_a
     assert!(held["rate"].as_f64().unwrap() > 1.0 && held["lasts_s"].is_number(), "{held}");
     assert_eq!((&both[1]["tag"], &both[1]["buffer"]), (&json!("rest"), &Value::Null));
     assert_eq!(api.get("/v1/buffers").ok()["total"], 2);
-    // What reads takes nothing.
+    // Reading the page takes no ids.
     assert_eq!(api.get("/v1/segment/orders").ids(), [301]);
 }
 
@@ -94,7 +94,7 @@ fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
     assert_eq!(names(&tags(api, "sort=need&prefix=l")), ["long"]);
     assert_eq!(names(&tags(api, "sort=need&after=long")), ["short"]);
 
-    // Without the others, what is held is all there is: callers wait, and what is held is still shown.
+    // Without the other nodes, no more ids come. Callers wait, and the page still shows what is held.
     for id in cluster.ids().into_iter().filter(|id| *id != follower) {
         cluster.kill(id);
     }
@@ -107,7 +107,7 @@ fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
     });
 }
 
-/// How many tags a node says that it holds ids of.
+/// The number of tags that a node reports to hold ids of.
 fn loaded(api: Api) -> u64 {
     let page = api.get("/metrics");
     let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_tags_loaded "));
@@ -167,7 +167,7 @@ fn what_is_held_of_shaped_tags_is_shown_by_the_node_that_holds_it() {
     }
     assert!(on_leader[..4].iter().all(|tag| tag["buffer"].is_null()), "{on_leader:?}");
 
-    // The follower holds three by itself; the leader the two strict ones, and the sequence by its keys.
+    // The follower holds three by itself. The leader holds the two strict ones, and the sequence with its keys.
     assert_eq!((loaded(api), loaded(led)), (3, 3));
     let in_use = |api: Api| {
         let mut tags = tags(api, "sort=need&consistency=stale");

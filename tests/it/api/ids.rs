@@ -4,7 +4,7 @@ use hyper::Method;
 
 use super::*;
 
-/// The ranges of an answer, as numbers.
+/// The ranges in an answer, as numbers.
 fn ranges(answer: &Answer) -> Vec<(u64, u64)> {
     let body = answer.ok();
     let number = |value: &serde_json::Value| value.as_str().unwrap().parse().unwrap();

@@ -19,7 +19,7 @@ fn success_is_the_bare_number() {
         assert_eq!(answer.header("cache-control"), "no-store");
         assert_eq!(answer.header("content-length"), expected.len().to_string());
     }
-    // Leaf does not look at a query.
+    // Leaf ignores a query.
     assert_eq!(dev.api().get("/api/segment/get/orders?x=1").text(), "3");
 }
 
@@ -73,7 +73,7 @@ fn a_body_is_ignored_and_its_connection_goes_on() {
     stream.set_read_timeout(Some(secs(10))).unwrap();
     let mut answered = |head: &str, body: &str| {
         stream.write_all(head.as_bytes()).unwrap();
-        // As clients send it that write a head and a body one after the other.
+        // As from clients that write a head and a body one after the other.
         std::thread::sleep(std::time::Duration::from_millis(20));
         stream.write_all(body.as_bytes()).unwrap();
         let mut bytes = [0; 4096];

@@ -131,7 +131,7 @@ fn the_console_is_served_with_all_that_it_asks_for() {
 fn a_node_that_is_always_asked_how_it_is_goes_on() {
     const QUESTIONS: usize = 1_500;
     let dev = mintleaf().dev();
-    // Every new tag is an entry in the log, and every entry changes what the node tells of itself.
+    // Every new tag is an entry in the log, and every entry changes the status that the node reports.
     let writer = TagWriter::start(&[(1, dev.api().0)], Duration::ZERO);
     thread::scope(|scope| {
         for path in ["/v1/cluster", "/readyz", "/metrics"] {

@@ -205,7 +205,7 @@ fn a_rise_of_max_id_beyond_2_to_the_40_wants_force() {
     let unchanged = cluster.api(1).get("/v1/tags/orders").ok();
     assert_eq!((&unchanged["max_id"], &unchanged["step"]), (&json!("1"), &json!(10)));
 
-    // Every node takes the rise from where the mark is, not from where its own copy has it.
+    // Through every node, the rise counts from the committed mark, not from the node's own copy of it.
     let mut max_id = 1;
     for node in [leader, cluster.others(leader)[0], cluster.others(leader)[1]] {
         max_id += FAR;
@@ -228,7 +228,7 @@ fn a_rise_of_max_id_beyond_2_to_the_40_wants_force() {
 
 #[test]
 fn step_takes_effect_with_the_next_grab() {
-    // The step is larger than any rate alone would make a node grab.
+    // The step is larger than any grab that a rate alone would cause.
     const STEP: u64 = 1_500_000;
     let cluster = strict();
     let api = cluster.api(1);

@@ -75,7 +75,7 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_told_of() {
     });
     assert_eq!(kept.get(id, &bearer("old")).0, 200);
     assert_eq!(kept.get(id, &bearer("unknown")).0, 401);
-    // Without a signal, the file is looked at every 5 s.
+    // Without a signal, the node checks the file every 5 s.
     write(&node.file, &entry("new", "issue", ""));
     eventually("the new file to be read", secs(10), || {
         (kept.get(id, &bearer("new")).0 == 200).then_some(())
@@ -123,10 +123,10 @@ fn a_file_that_cannot_be_read_any_more_is_told_of_without_a_signal_until_it_can_
     assert_eq!(kept.get("/metrics", &bearer("ops")).0, 401);
 }
 
-/// Clients of all nodes that keep asking for ids with the token that is in use.
+/// Clients of all nodes that keep asking for ids with the current token.
 struct Asking {
     stop: AtomicBool,
-    /// Whether clients show the new token.
+    /// Whether clients use the new token.
     switched: AtomicBool,
     asked: AtomicU64,
     /// Requests with the new token, by client.
@@ -139,7 +139,7 @@ impl Asking {
     fn run(&self, client: usize, node: std::net::SocketAddr) {
         let mut kept = Kept::open(node);
         if client.is_multiple_of(2) {
-            // hyper answers whatever follows it on a connection.
+            // From then on hyper answers everything on the connection.
             assert_eq!(kept.get("/livez", "").0, 200);
         }
         let mut ids = Vec::new();
@@ -203,7 +203,7 @@ fn tokens_are_replaced_on_three_nodes_under_load_and_no_request_fails() {
         }
         asking.await_more("the load to begin", 500);
         with(&["old", "new"]);
-        // One node is told, the others look by themselves.
+        // One node gets a signal; the others check the file by themselves.
         cluster.process(1).signal("HUP");
         everywhere("new", 200);
         asking.await_more("requests with either token", 500);

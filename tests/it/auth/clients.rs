@@ -1,4 +1,4 @@
-//! Clients that people use, with a token. A test whose client is not installed says that it is skipped.
+//! Widely used clients, with a token. If a client is not installed, its test reports that it is skipped.
 
 use std::fs;
 use std::process::Command;
@@ -64,7 +64,7 @@ fn redis_cli_logs_in() {
     assert!(run.stderr.contains("WRONGPASS") || run.stderr.contains("NOAUTH"), "{run:?}");
 }
 
-/// A program that uses redis-py as applications do, with a name and a token, and with a token alone.
+/// A program that uses redis-py as applications do, once with a name and a token, and once with a token alone.
 const REDIS_PY: &str = r#"
 import sys, redis
 port, shop, eye = int(sys.argv[1]), sys.argv[2], sys.argv[3]

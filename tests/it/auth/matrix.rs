@@ -1,5 +1,5 @@
-//! Every role at every route and command, by the table of docs/security.md, which another test holds against the
-//! node's own.
+//! Every role at every route and command, by the table of docs/security.md. Another test compares that table
+//! with the node's own.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use hyper::Method;
 use super::{Guarded, Kept, bearer, entry, token};
 use crate::harness::{RedisClient, Value, command};
 
-/// A row of the table: a method or RESP, the path or command, who may, and what confined tokens get.
+/// A row of the table: a method or RESP, the path or command, who may use it, and what confined tokens get.
 struct Row {
     method: String,
     what: String,
@@ -30,11 +30,11 @@ fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// Answers for each tag by itself.
+/// Has a separate result for each tag.
 const IMPORT: &str = "/v1/import";
 const ROLES: [&str; 3] = ["issue", "read", "admin"];
 
-/// A node that knows a token of each role, and one of each role that is confined to `pay*`.
+/// A node with a token of each role, and a token of each role that is confined to `pay*`.
 fn guarded(anonymous: &str) -> Guarded {
     let tokens = ROLES.map(|role| {
         entry(role, role, "") + &entry(&format!("{role}-pay"), role, "[\"pay*\", \"cash\"]")
@@ -42,7 +42,7 @@ fn guarded(anonymous: &str) -> Guarded {
     Guarded::start(&(anonymous.to_owned() + &tokens.concat()))
 }
 
-/// The status that refuses, if any does, for whoever shows the token of this name.
+/// The status of the refusal for the token of this name; `None` if it is not refused.
 fn refusal(row: &Row, name: &str, tag: &str) -> Option<u16> {
     let role = name.strip_suffix("-pay").unwrap_or(name);
     let place = match role {
@@ -129,13 +129,13 @@ fn the_fast_path_and_hyper_refuse_alike_on_one_connection() {
     for first in ["", "/livez"] {
         let mut kept = Kept::open(node.dev.api().0);
         if !first.is_empty() {
-            // hyper answers whatever follows it on a connection.
+            // From then on hyper answers everything on the connection.
             assert_eq!(kept.get(first, "").0, 200);
         }
         for path in
             ["/api/segment/get/payments", "/v1/segment/payments?count=5", "/v1/segment/payments"]
         {
-            // Twice each, in turn: nothing that was remembered may stand for another.
+            // Twice each, in turn: the node must not apply a remembered result to another token.
             for (headers, status) in [
                 (String::new(), 401),
                 (bearer("issue-pay"), 200),
@@ -178,7 +178,7 @@ fn the_fast_path_and_hyper_refuse_alike_on_one_connection() {
         line.strip_prefix("mintleaf_auth_failures_total{protocol=\"http\"} ")?.parse::<u64>().ok()
     });
     assert_eq!(count, Some(2 * 3 * 5), "{page}");
-    // Tags that a confined token may not take are not created.
+    // Tags that a confined token may not use are not created.
     let mut kept = Kept::open(node.dev.api().0);
     assert_eq!(kept.get("/v1/tags/cashier", &bearer("admin")).0, 404);
     assert_eq!(kept.get("/v1/tags/pay-2", &bearer("admin")).0, 200);

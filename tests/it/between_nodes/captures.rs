@@ -1,4 +1,4 @@
-//! What a recording of the bytes between nodes gives away, and what can be done with one.
+//! What a recording of the traffic between nodes reveals, and what an attacker can do with one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::harness::{Cluster, mintleaf, ms, pause, secs};
 
-/// A tag that is like nothing else that nodes say to each other.
+/// A tag that resembles nothing else in the messages between nodes.
 const TAG: &str = "a-tag-of-the-recorded-cluster";
 
-/// Three nodes that reach each other through taps, after they have done what nodes do.
+/// Three nodes that reach each other through taps, after some typical activity.
 fn recorded(secret: Option<&str>) -> (Cluster, Vec<Tap>) {
     let mut cluster = match secret {
         Some(secret) => prepare_with(secret),
@@ -41,14 +41,14 @@ fn recorded(secret: Option<&str>) -> (Cluster, Vec<Tap>) {
     (cluster, taps)
 }
 
-/// Every byte that went either way.
+/// All bytes in both directions.
 fn all_bytes(taps: &[Tap]) -> Vec<u8> {
     let conversations = taps.iter().flat_map(Tap::conversations);
     let both = |it: Arc<Conversation>| [&it.to_node.lock()[..], &it.from_node.lock()].concat();
     conversations.flat_map(both).collect()
 }
 
-/// Says something to a node's internal port, and returns what it answers until it hangs up.
+/// Sends bytes to a node's internal port, and returns its answer up to the end of the connection.
 #[track_caller]
 fn say(to: SocketAddr, what: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(to).unwrap();
@@ -70,7 +70,7 @@ fn say(to: SocketAddr, what: &[u8]) -> Vec<u8> {
 fn a_recording_holds_neither_the_secret_nor_what_nodes_say() {
     let secret = new_secret();
     let (mut cluster, taps) = recorded(Some(&secret));
-    // A new secret, while everything is recorded.
+    // A secret is replaced during the recording.
     let next = new_secret();
     for lines in [format!("{next}\n{secret}\n"), format!("{next}\n")] {
         for id in cluster.ids() {
@@ -88,7 +88,7 @@ fn a_recording_holds_neither_the_secret_nor_what_nodes_say() {
     assert_no_secret(&bytes, &secret);
     assert_no_secret(&bytes, &next);
     for word in [TAG, "MLRP", "127.0.0.1", "node-1", "mintleaf/3"] {
-        // Which protocol it is, TLS says in clear; everything else is encrypted.
+        // TLS sends the name of the protocol in clear text; everything else is encrypted.
         assert_eq!(holds(&bytes, word.as_bytes()), word == "mintleaf/3", "{word}");
     }
 }
@@ -114,7 +114,7 @@ fn replayed_and_damaged_bytes_change_nothing_and_end_nobody() {
     assert!(longest.len() > 1_000, "{} bytes are no conversation", longest.len());
 
     let mut attempts = vec![longest.clone(), longest[..longest.len() / 2].to_vec()];
-    // The handshake without what follows, cut short, and with one byte changed.
+    // The handshake alone, the handshake cut short, and with one byte changed.
     let hello = 5 + usize::from(u16::from_be_bytes([longest[3], longest[4]]));
     attempts.extend([longest[..hello].to_vec(), longest[..hello - 7].to_vec()]);
     for at in [0, 1, 4, 5, 9, 40, hello / 2, hello + 1] {
@@ -122,7 +122,7 @@ fn replayed_and_damaged_bytes_change_nothing_and_end_nobody() {
         damaged[at] ^= 0x55;
         attempts.push(damaged);
     }
-    // Garbage, a record that announces more than comes, and the recording of a connection without TLS.
+    // Garbage, a record that announces more bytes than it has, and the recording of a connection without TLS.
     attempts.push(garbage(9_000));
     attempts.push([&[0x16, 3, 3, 0x40, 0][..], &[1; 300]].concat());
     attempts.push([&b"MLRP\x02\0\0"[..], &[0xff; 64]].concat());
@@ -132,7 +132,8 @@ fn replayed_and_damaged_bytes_change_nothing_and_end_nobody() {
         .collect();
     for thread in threads {
         let (heard, said) = thread.join().expect("the node ends every connection");
-        // A handshake's first flight and an alert; a frame's answer could not be told from it, but the log could.
+        // This is a handshake's first flight and an alert. An answer to a frame would look the same, but the
+        // log would show it.
         assert!(heard < 3_000, "{heard} bytes in answer to {said}");
     }
     await_said(&mut cluster, leader, "a connection to the internal port proved nothing");
@@ -146,7 +147,7 @@ fn replayed_and_damaged_bytes_change_nothing_and_end_nobody() {
 fn a_frame_without_tls_is_refused_with_the_flag_that_is_missing() {
     let secret = new_secret();
     let mut cluster = super::start_with(&secret);
-    // As long as the shortest frame of a request; nobody looks at it.
+    // As long as the shortest frame of a request; its contents do not matter.
     let frame = [&b"MLRP\x03"[..], &[20, 0, 0, 0], &[7; 20]].concat();
     let heard = say(cluster.raft(1), &frame);
     assert_eq!(heard.first(), Some(&1), "a refusal");

@@ -15,7 +15,7 @@ use crate::harness::{Cluster, mintleaf, secs};
 
 const DAY_S: u64 = 24 * 3_600;
 
-/// A CA, as an operator makes one.
+/// A CA, made as an operator makes one.
 struct Ca {
     dir: PathBuf,
 }
@@ -58,7 +58,7 @@ impl Ca {
         fs::read_to_string(self.dir.join(name)).unwrap()
     }
 
-    /// What a node proves itself by.
+    /// The certificate and key of a node.
     fn certified(&self, id: u64) -> Certified {
         let path = |end: &str| self.dir.join(format!("node-{id}.{end}"));
         Certified {
@@ -77,12 +77,12 @@ fn openssl(dir: &Path, args: &[&str]) {
     assert!(made.status.success(), "{args:?}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Whether the command line is there. Where it is not, whoever watches is told, captured or not.
+/// Whether the command line is installed. If not, it prints a message even if the output is captured.
 fn openssl_is_there(test: &str) -> bool {
     let there = Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok();
     if !there {
         let line = format!("SKIPPED: {test} needs the openssl command line\n");
-        // Not by the macro, whose output a passing test keeps to itself.
+        // Not by the macro: the output of a passing test is hidden.
         io::stderr().write_all(line.as_bytes()).unwrap();
     }
     there
@@ -93,7 +93,7 @@ fn files(cluster: &Cluster, id: u64) -> [PathBuf; 3] {
     ["pem", "key", "ca"].map(|end| cluster.dir().join(format!("own-{id}.{end}")))
 }
 
-/// Three founders with certificates of a CA; none runs yet.
+/// Three founders with certificates of a CA. None is running yet.
 fn prepare() -> (Cluster, Ca) {
     let mut cluster = mintleaf().prepare(3, &[]);
     let ca = Ca::make(cluster.dir().join("first-ca"));
@@ -129,7 +129,7 @@ fn a_ca_is_replaced_under_load_without_a_failed_request() {
         new.certify(id);
         let [certificate, key, _] = files(&cluster, id);
         let [made, its_key] = ["pem", "key"].map(|end| new.read(&format!("node-{id}.{end}")));
-        // Half a file changes nothing.
+        // An incomplete file changes nothing.
         let half = made[..made.len() / 2].to_owned();
         reload(&mut cluster, id, &[(certificate.clone(), half)], NOT_TAKEN);
         reload(&mut cluster, id, &[(certificate, made), (key, its_key)], TAKEN);
@@ -147,11 +147,11 @@ fn a_ca_is_replaced_under_load_without_a_failed_request() {
         page.text().lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
     let left_s = expiry.unwrap_or(0).abs_diff(UNIX_EPOCH.elapsed().unwrap().as_secs());
     assert!((29 * DAY_S..=30 * DAY_S).contains(&left_s), "{left_s} s are no 30 days");
-    // The old CA proves nothing any more, and the new one does.
+    // The old CA no longer proves anything; the new one does.
     let (heard, ended) = tls::send_frame(cluster.raft(1), Some(old.certified(2)), &[7; 20]);
     assert!(heard.is_empty() && ended.is_err(), "{heard:?}, {ended:?}");
     let (heard, _) = tls::send_frame(cluster.raft(1), Some(new.certified(2)), &[7; 20]);
-    // Nothing but the proof decides: the same frame is read now.
+    // Only the proof decides: the same frame is read now.
     assert_eq!(heard.first(), Some(&1), "a refusal of the frame, which was read: {heard:?}");
     assert_all_run(&mut cluster, &[1, 2, 3]);
 }

@@ -20,11 +20,11 @@ fn a_secret_is_replaced_under_load_without_a_failed_request() {
             busy.go_on();
         }
     }
-    // Connections that the old secret has proven are closed a second later.
+    // Connections that were proven with the old secret are closed a second later.
     pause(ms(1_500));
     busy.end_without_a_failure();
 
-    // Whoever missed it cannot come back.
+    // A node that missed the replacement cannot come back.
     let leader = cluster.leader();
     let [late, other] = cluster.others(leader)[..] else { panic!("three nodes run") };
     cluster.kill(late);
@@ -38,7 +38,7 @@ fn a_secret_is_replaced_under_load_without_a_failed_request() {
     }
     assert_eq!(cluster.api(late).get("/readyz").status, 503);
     assert_all_run(&mut cluster, &[1, 2, 3]);
-    // With the new one it does, and need not be started again.
+    // With the new secret it can, and needs no restart.
     reload_secrets(&mut cluster, late, &[&new], TAKEN);
     cluster.await_ready();
 }
@@ -53,13 +53,13 @@ fn an_unusable_file_changes_nothing_and_the_right_one_is_taken_afterwards() {
             reload_secrets(&mut cluster, id, unusable, NOT_TAKEN);
         }
         assert!(!cluster.process(1).said().contains(&new), "the log shows a secret");
-        // A change at every node travels to the leader.
+        // A change at every node is forwarded to the leader.
         for id in cluster.ids() {
             let tag = format!("tag-{id}-of-{}", unusable.len());
             cluster.api(id).post("/v1/tags", &json!({ "tag": tag })).ok();
         }
     }
-    // New connections are proven by the secret of before.
+    // New connections are proven with the previous secret.
     let leader = cluster.leader();
     let follower = cluster.others(leader)[0];
     cluster.kill(follower);

@@ -1,4 +1,4 @@
-//! Processes that listen where a node is looked for: they are told nothing, and nothing that they say counts.
+//! Processes that listen at an address where nodes expect a node: they learn nothing, and what they send has no effect.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,9 +17,9 @@ use crate::mixups::{add, members, reachable};
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Garbage,
-    /// A refusal as nodes without TLS write it, which would have ended the caller if it were a member's.
+    /// A refusal as nodes without TLS write it. From a member, it would end the caller.
     PlainRefusal,
-    /// TLS, proven by a CA that nobody knows.
+    /// TLS, with a proof from an unknown CA.
     OtherCa,
     Silence,
 }
@@ -27,7 +27,7 @@ enum Manner {
 const MANNERS: [Manner; 4] =
     [Manner::Garbage, Manner::PlainRefusal, Manner::OtherCa, Manner::Silence];
 
-/// Notes whatever it hears.
+/// Records everything that it receives.
 struct Rogue {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ struct Rogue {
 #[derive(Default)]
 struct Shared {
     heard: Mutex<Vec<u8>>,
-    /// What was said to it once it had passed for a node.
+    /// The bytes that it received after it was taken for a node.
     confided: Mutex<Vec<u8>>,
     ended: AtomicBool,
 }
@@ -54,14 +54,14 @@ impl Rogue {
                     return;
                 }
                 let (Ok(caller), shared) = (caller, Arc::clone(&noting)) else { continue };
-                // An error is the caller's end of the connection.
+                // An error means that the caller closed the connection.
                 thread::spawn(move || drop(converse(caller, manner, &shared)));
             }
         });
         Self { address, shared, listening: Some(listening) }
     }
 
-    /// Checks that it heard something, that nobody took it for a node, and that no secret was in it.
+    /// Checks that it received something, that no node accepted it as a node, and that it received no secret.
     #[track_caller]
     fn assert_told_nothing(&self, secret: &str) {
         let (heard, confided) = (self.shared.heard.lock(), self.shared.confided.lock());
@@ -74,7 +74,7 @@ impl Rogue {
 impl Drop for Rogue {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts there, so that it sees the end.
+        // This wakes the thread that accepts connections, so that it notices the end.
         drop(TcpStream::connect(self.address));
         // From then on its address is free.
         if let Some(listening) = self.listening.take() {
@@ -106,7 +106,7 @@ fn converse(mut caller: TcpStream, manner: Manner, shared: &Shared) -> io::Resul
     Ok(())
 }
 
-/// A connection whose incoming bytes are noted.
+/// A connection that records its incoming bytes.
 struct Noting<'a>(TcpStream, &'a Shared);
 
 impl Read for Noting<'_> {
@@ -163,7 +163,7 @@ fn a_rogue_at_a_members_address_is_told_nothing_and_costs_no_leader() {
     let term_before = term(cluster.api(leader));
     for manner in MANNERS {
         let rogue = Rogue::listen(cluster.raft(gone), manner);
-        // Several rounds of heartbeats and questions.
+        // Several rounds of heartbeats and queries.
         pause(secs(2));
         rogue.assert_told_nothing(&secret);
         assert_all_run(&mut cluster, &[leader, stays]);

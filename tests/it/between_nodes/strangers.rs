@@ -1,5 +1,5 @@
-//! Processes that connect to a node's internal port without a proof: no frame of theirs is read, and however many
-//! they are, a failover takes no longer.
+//! Processes that connect to a node's internal port without a proof: the node reads no frame of theirs, and any
+//! number of them leaves a failover as fast as before.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::tls::{self, Certified};
 use super::{assert_all_run, await_said, new_secret, start_with, term};
 use crate::harness::{Cluster, eventually, pause, secs};
 
-/// How long a failover may take, with the attack or without, on a machine that is busy with other tests.
+/// How long a failover may take, with or without the attack, on a machine that is busy with other tests.
 const FAILOVER_WITHIN: Duration = secs(3);
-/// How long a handshake may take during the attack: what was there before is accepted first.
+/// How long a handshake may take during the attack. Earlier connections are accepted first.
 const HANDSHAKE_WITHIN: Duration = secs(2);
 /// Silent connections to each internal port.
 const SILENT: usize = 450;
-/// How long they are there before the leader dies.
+/// How long they exist before the leader is killed.
 const BEFORE: Duration = secs(6);
 
 #[test]
@@ -46,7 +46,7 @@ fn nobody_without_a_certificate_of_this_cluster_gets_a_frame_through() {
     assert_all_run(&mut cluster, &[1, 2, 3]);
 }
 
-/// Connections that say nothing, each opened again when the node has closed it.
+/// Connections that send nothing. Each is opened again when the node has closed it.
 struct Flood {
     opened: Arc<AtomicU64>,
     _runtime: Runtime,
@@ -81,7 +81,7 @@ async fn hold(port: SocketAddr, opened: Arc<AtomicU64>) {
     }
 }
 
-/// Kills the leader, and returns how long it takes until a tag that nobody holds is grabbed.
+/// Kills the leader, and returns how long it takes to grab a tag that no node holds ids of.
 fn failover(cluster: &mut Cluster, tag: &str) -> (u64, Duration) {
     let leader = cluster.leader();
     let survivor = cluster.others(leader)[0];
@@ -94,8 +94,7 @@ fn failover(cluster: &mut Cluster, tag: &str) -> (u64, Duration) {
     (leader, died.elapsed())
 }
 
-/// How long a handshake takes, the middle one and the longest of some. Its caller proves nothing, which the node
-/// finds out last.
+/// The median and the longest time of several handshakes. Their caller has no proof, which the node discovers last.
 fn handshakes(port: SocketAddr) -> [Duration; 2] {
     let mut took: Vec<_> = (0..15)
         .map(|_| {
@@ -127,10 +126,10 @@ fn a_flood_of_silent_connections_delays_no_failover() {
     println!("during the flood it takes {usual:?}, at most {longest:?}");
     assert!(longest < HANDSHAKE_WITHIN, "a handshake during the flood took {longest:?}");
     let calm = term(cluster.api(1));
-    // A machine that other tests keep busy stumbles now and then, so the one in the middle counts.
+    // On a machine that is busy with other tests a round is slow at times, so the median counts.
     let mut took = [0, 1, 2].map(|round| {
         let (killed, took) = failover(&mut cluster, &format!("with-{round}"));
-        // A node that starts gets through, too.
+        // A node that starts gets through as well.
         cluster.start_node(killed);
         cluster.await_ready();
         took

@@ -1,4 +1,4 @@
-//! Clocks that are wrong, and nodes of which some have a secret and some have none.
+//! Wrong clocks, and clusters where only some nodes have a secret.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn wrong_clocks_shut_no_member_out_that_knows_the_secret() {
     let mut cluster = prepare_with(&old);
     let Some(clocks) = WallClocks::of(&mut cluster, "between_nodes") else { return };
     cluster.start_all();
-    // One before the certificates are valid, one after all that anybody makes, and one a little behind.
+    // One is before the certificates become valid, one after all certificates expire, and one slightly behind.
     for (id, years) in [(1, -55), (2, 300), (3, -2)] {
         clocks.shift(id, years * YEAR_MS);
     }
@@ -46,7 +46,7 @@ fn wrong_clocks_shut_no_member_out_that_knows_the_secret() {
             assert_eq!(cluster.api(through).get(&format!("/v1/segment/{tag}")).ids(), [1]);
         }
     }
-    // Secrets are replaced under such clocks as under any.
+    // Secrets can be replaced under such clocks, too.
     for secrets in [&[&*new, &*old][..], &[&*new]] {
         for id in cluster.ids() {
             reload_secrets(&mut cluster, id, secrets, TAKEN);

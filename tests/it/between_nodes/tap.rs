@@ -1,4 +1,4 @@
-//! A wire tap: a proxy in front of a node's internal port, which notes every byte.
+//! A wire tap: a proxy in front of a node's internal port, which records every byte.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ struct Shared {
     ended: AtomicBool,
 }
 
-/// What went over one connection.
+/// The bytes of one connection.
 #[derive(Default)]
 pub(super) struct Conversation {
     pub(super) to_node: Mutex<Vec<u8>>,
@@ -29,7 +29,7 @@ pub(super) struct Conversation {
 }
 
 impl Tap {
-    /// Has the nodes of a cluster reach each other through taps only; none runs yet.
+    /// Makes the nodes of a cluster reach each other only through taps. None is running yet.
     pub(super) fn all(cluster: &mut Cluster, flags: impl Fn(u64) -> Vec<String>) -> Vec<Self> {
         let ids = cluster.ids();
         let taps: Vec<_> = ids.iter().map(|&id| Self::before(cluster.raft(id))).collect();
@@ -51,7 +51,7 @@ impl Tap {
                 if listening.ended.load(Ordering::Relaxed) {
                     return;
                 }
-                // Where no node listens, the caller sees its connection end.
+                // If no node listens, the caller sees its connection end.
                 let (Ok(caller), Ok(node)) = (caller, TcpStream::connect(node)) else { continue };
                 let conversation = Arc::new(Conversation::default());
                 listening.conversations.lock().push(Arc::clone(&conversation));
@@ -70,7 +70,7 @@ impl Tap {
 impl Drop for Tap {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts there, so that it sees the end.
+        // This wakes the thread that accepts connections, so that it notices the end.
         drop(TcpStream::connect(self.port.addr()));
     }
 }
@@ -82,7 +82,7 @@ fn carry(caller: TcpStream, node: TcpStream, conversation: Arc<Conversation>) {
     thread::spawn(move || copy(answers, back, &conversation.from_node));
 }
 
-/// Carries one direction to its end. A byte is noted before it is passed on.
+/// Carries one direction to its end. A byte is recorded before it is passed on.
 fn copy(mut from: TcpStream, mut to: TcpStream, noted: &Mutex<Vec<u8>>) {
     let _ = to.set_nodelay(true);
     let mut bytes = [0; 16 << 10];

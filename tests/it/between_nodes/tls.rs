@@ -1,4 +1,4 @@
-//! Strangers that speak TLS 1.3, with whatever certificates they can make.
+//! Strangers that speak TLS 1.3, with all kinds of certificates that they can make.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ use crate::harness::secs;
 /// The protocol that nodes agree on.
 const ALPN: &[u8] = b"mintleaf/3";
 
-/// What a stranger proves itself by.
+/// The certificate and key of a stranger.
 pub(super) struct Certified {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
@@ -33,7 +33,7 @@ impl Certified {
         Self { chain: vec![made.der().clone()], key: private(&key) }
     }
 
-    /// A certificate for a name, signed by a CA that nobody knows.
+    /// A certificate for a name, signed by an unknown CA.
     pub(super) fn of_another_ca(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -48,8 +48,8 @@ fn private(key: &KeyPair) -> PrivateKeyDer<'static> {
     PrivatePkcs8KeyDer::from(key.serialize_der()).into()
 }
 
-/// Connects to a node's internal port, takes whatever certificate it shows for good, and sends a frame. Returns
-/// what the node answers until it hangs up, and how the connection ended.
+/// Connects to a node's internal port, accepts any certificate, and sends a frame. Returns the node's answer up
+/// to the end of the connection, and how the connection ended.
 pub(super) fn send_frame(
     to: SocketAddr,
     proof: Option<Certified>,
@@ -77,8 +77,8 @@ pub(super) fn send_frame(
     (heard, ended)
 }
 
-/// Answers a connection as a TLS server, with a certificate that nobody knows. Returns what the caller said once
-/// it took the server for proven.
+/// Serves a connection as a TLS server with a certificate from an unknown CA. Returns what the caller sent
+/// after it had accepted the server.
 pub(super) fn serve(mut tcp: impl Read + Write, name: &str) -> Vec<u8> {
     let Certified { chain, key } = Certified::of_another_ca(name);
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -90,12 +90,12 @@ pub(super) fn serve(mut tcp: impl Read + Write, name: &str) -> Vec<u8> {
     config.alpn_protocols = vec![ALPN.to_vec()];
     let mut session = ServerConnection::new(Arc::new(config)).unwrap();
     let mut said = Vec::new();
-    // An error is the caller's: it ends the handshake, or the connection.
+    // The error is the caller's: it ends the handshake, or the connection.
     let _ = rustls::Stream::new(&mut session, &mut tcp).read_to_end(&mut said);
     said
 }
 
-/// Takes every certificate for good.
+/// Accepts every certificate.
 #[derive(Debug)]
 struct BelievesAll;
 

@@ -1,4 +1,4 @@
-//! The level at which a new cluster begins, with founders that are late or fall silent.
+//! The first level of a new cluster, with founders that are late or become silent.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -9,7 +9,7 @@ use super::{Founders, Rule};
 use crate::harness::{eventually, secs};
 
 impl Founders {
-    /// The cluster's level, and the highest that the build supports.
+    /// The cluster's level, and the highest level that the build supports.
     fn levels(&self, name: &str) -> (u64, u64) {
         let page = self.api(name).get("/metrics");
         let number = |name: &str| {
@@ -22,11 +22,11 @@ impl Founders {
 
 #[test]
 fn founders_that_are_late_are_waited_for_so_that_the_level_is_what_all_support() {
-    // Longer than a question waits for its answer.
+    // Longer than a query waits for its answer.
     let mut founders = Founders::prepare(&["1", "2", "3"], Rule::LateTo(3, secs(2)));
     founders.start("1");
     founders.start("2");
-    // For how long founders are waited for is counted from the forming on, and not from their start.
+    // The time that a leader waits for founders counts from the formation of the cluster, not from their start.
     thread::sleep(secs(6));
     assert_eq!(founders.ready(), BTreeSet::new());
     founders.start("3");

@@ -1,4 +1,4 @@
-//! Settings from the environment and files, and refusals that name them as they were given.
+//! Settings from the environment and files, and refusals that name each setting as it was given.
 
 use std::fs;
 

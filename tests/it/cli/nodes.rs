@@ -1,4 +1,4 @@
-//! What the command line shows of nodes: all of them, one by one, and the machine that one runs on.
+//! The command line's view of nodes: all of them, each by itself, and the machine that a node runs on.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn cluster_status_asks_every_node_and_names_the_one_that_is_gone() {
     let [gone, asked] = cluster.others(leader)[..] else { panic!("three nodes") };
     let url = format!("http://{}", cluster.api(asked).0);
     let status = || json_of(&run(&["cluster", "status", "--json", "--url", &url]));
-    // A node that has just started has not heard all others yet.
+    // A node that has just started has not heard from all others yet.
     let is_known = |shown: &Value| shown["ready"] == true && shown["clock_from_median_ms"].is_i64();
     let all = eventually("all nodes to be ready and heard", secs(10), || {
         let all = status();

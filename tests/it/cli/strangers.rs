@@ -1,4 +1,4 @@
-//! Secrets that no message repeats, servers that send what they should not, and what signals leave behind.
+//! Secrets that no message repeats, servers that send what they should not, and the remains after signals.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn no_message_holds_a_token_or_a_password() {
     assert!(help.code == Some(0) && !help.stdout.contains("hunter2"), "{help:?}");
 }
 
-/// A server that answers every request with this status and body; `endless`: with that body for ever.
+/// A server that answers every request with this status and body. If `endless`, it repeats the body without end.
 fn server(status: &'static str, body: &'static [u8], endless: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -118,7 +118,7 @@ fn names(dir: &Path) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// Waits until a command has made something in a directory, ends it by each signal, and sees what is left.
+/// Waits until a command has created something in a directory, ends it with each signal, and checks what is left.
 fn assert_leaves_nothing(dir: &Path, mut command: impl FnMut() -> Command) {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let log = tempfile::NamedTempFile::new().unwrap();
@@ -133,7 +133,7 @@ fn assert_leaves_nothing(dir: &Path, mut command: impl FnMut() -> Command) {
 #[test]
 fn a_signal_leaves_no_part_of_a_backup_behind() {
     let dir = tempfile::tempdir().unwrap();
-    // One that accepts, and never answers.
+    // A server that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let file = dir.path().join("copy");
@@ -149,7 +149,7 @@ fn a_signal_leaves_no_copy_of_an_inspected_directory_behind() {
     let mut cluster = mintleaf().cluster(1);
     cluster.stop(1);
     let data = cluster.data(1);
-    // The copying of this one waits for a writer, who never comes.
+    // Copying this directory waits for a writer, which never comes.
     let kept = fs::read_dir(&data).unwrap().map(|it| it.unwrap().path());
     let copied = kept.filter(|path| path.is_dir() && !path.ends_with("snapshot"));
     let pipes: Vec<_> = copied.map(|dir| dir.join("pipe")).collect();

@@ -1,4 +1,4 @@
-//! What the command line does on a terminal, and not elsewhere: colour, tables that fit, questions.
+//! What the command line does only on a terminal: colour, tables that fit, questions.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use super::{ask, json_of, printed, run};
 use crate::harness::{Dev, clean, mintleaf, runs};
 
-/// What came of a command on a terminal: its exit code, and all that the terminal was sent.
+/// The result of a command on a terminal: its exit code, and all output to the terminal.
 struct Shown {
     code: Option<i32>,
     screen: String,
 }
 
-/// Runs a client command on a terminal of so many columns, at which somebody types; `None` where no terminal can be
-/// had.
+/// Runs a client command on a terminal with this number of columns and this typed input; `None` if no terminal
+/// is available.
 fn on_terminal(dev: &Dev, columns: u16, typed: &str, args: &[&str]) -> Option<Shown> {
     if !runs("script", &["--version"]) {
         return None;
@@ -37,7 +37,7 @@ fn on_terminal(dev: &Dev, columns: u16, typed: &str, args: &[&str]) -> Option<Sh
     })
 }
 
-/// How many columns a line takes, without its styles; Chinese characters take two.
+/// The width of a line in columns, without its styles. Chinese characters take two columns.
 fn columns(line: &str) -> usize {
     let mut columns = 0;
     let mut rest = line.chars();

@@ -1,8 +1,8 @@
-//! Clients that ask for much and read it slowly.
+//! Clients that ask for much and read the answers slowly.
 
 use super::*;
 
-/// Memory of a process that is not on a disk, in bytes.
+/// The memory of a process that is not backed by files, in bytes.
 pub(crate) fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -10,10 +10,11 @@ pub(crate) fn resident(pid: u32) -> u64 {
     kilobytes * 1024
 }
 
-/// Has 300 clients of two addresses, which may use up the budget together, ask and read 350 bytes a second, until
-/// the node has ended every one of them that an answer waits for. Meanwhile another client is served, and memory stays within bounds.
+/// 300 clients from two addresses, which together may use up the budget, send requests and read 350 bytes a
+/// second, until the node has ended every one with a waiting answer. During that time another client is served,
+/// and memory stays within bounds.
 fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], protocol: &str) {
-    /// The budget of unread answers, 64 MiB, and 32 KiB for each connection, which does not count.
+    /// The budget of unread answers, 64 MiB, plus 32 KiB for each connection outside the budget.
     const MORE_BYTES_MAX: u64 = (64 << 20) + 300 * (32 << 10);
     raise_own_limit();
     let (api, pid) = (dev.api(), dev.process().pid());
@@ -32,7 +33,7 @@ fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], pr
     let all = readers.len() as u64;
     eventually("the ends of the slow readers", GIVEN_UP_WITHIN, || {
         for reader in &mut readers {
-            // The node ends a connection now or later, and with whatever is unread.
+            // The node may end a connection at any time, with unread bytes.
             let mut some = [0; 350];
             let _ = reader.read(&mut some).map(|length| some[..length].len());
         }
@@ -52,7 +53,7 @@ fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], pr
 fn slow_readers_of_large_lists_are_ended_and_pin_no_more_than_the_budget() {
     let mut dev = mintleaf().dev();
     let api = dev.api();
-    // A row is near 1,900 bytes, so a page is full at 256 KiB, with some 135 of them.
+    // A row has nearly 1,900 bytes, so a page is full at 256 KiB, with some 135 rows.
     let create = |number: usize| {
         let tag = format!("{number:03}{}", "𝒕".repeat(125));
         let body = json!({ "tag": tag, "description": "𝒅".repeat(256) });

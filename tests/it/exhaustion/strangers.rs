@@ -1,4 +1,4 @@
-//! Callers without a token, where tokens are asked for.
+//! Callers without a token, on nodes that require one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -11,13 +11,13 @@ use super::{Door, HERE, connect, dev_with_few_places_and, raise_own_limit};
 use crate::auth::write;
 use crate::harness::{Dev, eventually, secs};
 
-/// Requests that show the token, by protocol.
+/// Requests with the token, by protocol.
 const PROVEN: [&[u8]; 2] = [
     b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\nauthorization: Bearer t\r\n\r\n",
     b"AUTH t\r\n",
 ];
 
-/// `mintleaf dev` with few places and one token; how many places, and what goes with it.
+/// `mintleaf dev` with few places and one token, the number of places, and a directory to keep.
 fn guarded() -> (Dev, usize, tempfile::TempDir) {
     raise_own_limit();
     let dir = tempfile::tempdir().unwrap();
@@ -35,7 +35,7 @@ fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer[..length.unwrap_or_default()]).into_owned()
 }
 
-/// Checks that a caller is heard, whatever the cluster has to say to it.
+/// Checks that a caller gets an answer, whatever the cluster answers.
 #[track_caller]
 fn assert_served(stream: &mut TcpStream, request: &[u8]) {
     let answer = ask(stream, request);
@@ -44,7 +44,7 @@ fn assert_served(stream: &mut TcpStream, request: &[u8]) {
     assert!(is_heard || answer == "+OK\r\n", "{answer:?}");
 }
 
-/// Fills every place, from an address for each connection, with callers that send this.
+/// Fills every place with callers that send these bytes, each from a different address.
 fn crowd(door: Door, sent: &[u8], count: usize) -> Vec<TcpStream> {
     let address = |n: usize| Ipv4Addr::new(127, 0, 1 + (n / 250) as u8, 1 + (n % 250) as u8);
     let callers = (0..count).map(|n| {

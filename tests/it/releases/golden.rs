@@ -1,5 +1,5 @@
-//! What releases have left on disk opens with this build: a data directory whose node was killed, and a backup.
-//! `scripts/golden` makes both with a release's binary, and notes what that node showed.
+//! Files of earlier releases open with this build: a data directory whose node was killed, and a backup.
+//! `scripts/golden` makes both with a release's binary, and records what that node showed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::harness::{Api, Finished, Node, eventually, mintleaf, secs};
 
 /// By how much a restore raises every line.
 const ADVANCE: u64 = 1_000;
-/// The level from which on there are tags with a shape.
+/// The first level that has tags with a shape.
 const LEVEL_OF_SHAPES: u64 = 2;
 
-/// What a release has left.
+/// The files of a release.
 struct Golden {
     version: String,
     dir: PathBuf,
@@ -41,7 +41,7 @@ fn number(value: &Value) -> u64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// Runs a command that succeeds.
+/// Runs a command, which must succeed.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let done = Finished::of(command);
@@ -66,7 +66,8 @@ fn start(data: &Path, flags: &[&str]) -> Node {
 }
 
 impl Golden {
-    /// Fails unless a node shows everything, `advance` above what it was, and gives ids above all that were given.
+    /// Fails unless a node shows everything, `advance` above the recorded marks, and gives ids above all that
+    /// were given.
     #[track_caller]
     fn check(&self, api: Api, advance: u64) {
         let page = api.get("/v1/tags?limit=1000").ok();
@@ -89,11 +90,11 @@ impl Golden {
         assert!(api.get("/v1/segment/gone").ids()[0] > number(&given["gone"]) + advance);
     }
 
-    /// Fails unless a tag is what it was.
+    /// Fails unless a tag is as it was.
     #[track_caller]
     fn check_tag(&self, found: &Value, expected: &Value, advance: u64) {
         let mark = number(&expected["max_id"]) + advance;
-        // A start reserves ids of a tag that was hot, and notes when.
+        // A start reserves ids of a tag that was hot, and records the time.
         let reserved = found["tag"] == "orders" && number(&found["max_id"]) > mark;
         for (field, expected) in expected.as_object().unwrap() {
             match field.as_str() {
@@ -118,7 +119,7 @@ fn a_data_directory_of_every_release_opens_and_nothing_of_it_is_lost() {
             assert_eq!(shown[field], golden.expected["backup"][field], "{shown}");
         }
         golden.check(start(&data, &["--moved"]).api(), 0);
-        // What this build has written, it reads too.
+        // This build must also read what it has written.
         drop(start(&data, &[]));
     }
 }
@@ -145,7 +146,7 @@ fn a_cluster_that_is_upgraded_stays_at_its_level_until_it_is_raised() {
             let path = format!("/v1/tags/{}", body["tag"].as_str().unwrap());
             assert_eq!(api.get(&path).status, 404);
         }
-        // Long enough for whatever a new cluster does by itself.
+        // This takes long enough for everything that a new cluster does by itself.
         assert!(api.get("/v1/snowflake").ids()[0] > 0);
         assert_eq!(shown_level(), level, "{}", golden.version);
         let url = format!("http://{}", api.0);
@@ -176,7 +177,7 @@ fn a_backup_of_every_release_is_shown_and_restored() {
     }
 }
 
-/// The number that the document gives a format.
+/// The number of a format according to the document.
 fn promised(what: &str) -> u8 {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/compatibility.md");
     let text = fs::read_to_string(document).unwrap();
@@ -205,9 +206,9 @@ fn formats_on_disk_are_those_that_the_document_promises() {
     cluster.stop(1);
     for (what, file, at) in [
         ("`identity`", data.join("identity"), 0),
-        // Behind its length.
+        // Its length precedes it.
         ("write-ahead log", data.join("tail-a0"), 4),
-        // Both behind four bytes by which the kind of file is known.
+        // In both files, four bytes precede it that identify the kind of file.
         ("snapshots", data.join("snapshot/current"), 4),
         ("backups", backup, 4),
         ("`hot-tags`", data.join("hot-tags"), 0),

@@ -1,7 +1,6 @@
 //! Nodes of two releases in one cluster: upgraded and rolled back one by one, until the level is raised.
 //!
-//! The other release is a build of this one with the feature `next-level`, which supports level 4 and has
-//! one command there.
+//! The other release is this build with the feature `next-level`, which supports level 4 and has one command there.
 
 use std::path::PathBuf;
 
@@ -28,7 +27,7 @@ fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
     Finished::of(&mut command)
 }
 
-/// Has a node raise the level, and asks again while the node knows no leader.
+/// Asks a node to raise the level, and repeats the request while the node knows no leader.
 fn raise(cluster: &Cluster, id: u64) -> Answer {
     eventually("an answer about the level", secs(15), || {
         let answer = cluster.api(id).post("/v1/cluster/level", &json!({}));
@@ -36,7 +35,7 @@ fn raise(cluster: &Cluster, id: u64) -> Answer {
     })
 }
 
-/// The reason that keeps the level from rising.
+/// The reason why the level cannot rise.
 fn refusal(cluster: &Cluster, id: u64) -> String {
     let refused = raise(cluster, id);
     assert_eq!(refused.problem(), (409, "level".to_owned()));
@@ -48,7 +47,7 @@ fn shown_level(cluster: &Cluster, id: u64) -> u64 {
     shown["level"].as_u64().unwrap()
 }
 
-/// Leaves a note: the one command that level 4 adds.
+/// Records a note: the one command that level 4 adds.
 fn note(cluster: &Cluster, id: u64, text: &str) -> (u16, String) {
     let answer = cluster.api(id).post("/v1/cluster/note", &json!({ "note": text }));
     if answer.status == 200 {
@@ -95,7 +94,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     }
     await_versions(&cluster, &[NEWER; 3]);
 
-    // A node that cannot be asked holds the level back as well.
+    // A node that cannot be reached holds the level back, too.
     cluster.stop(1);
     let refused = refusal(&cluster, 2);
     assert!(refused.contains("node 1 cannot be asked"), "{refused}");
@@ -110,7 +109,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
         assert_eq!(note(&cluster, id, &format!("by node {id}")), (200, format!("by node {id}")));
     }
 
-    // Nothing in a node's log or snapshots leads back now.
+    // From now on the node's log and snapshots allow no way back.
     cluster.stop(2);
     cluster.use_build(2, None);
     for _ in 0..2 {

@@ -1,5 +1,5 @@
 //! The last release and this build in one cluster. Nodes are upgraded and rolled back one by one, behind a load
-//! balancer and under load; what one has written is there for the other, and each answers to the other.
+//! balancer and under load. Each build can read what the other has written, and each answers the other.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use crate::rolling::{Crowd, Rolling};
 
 /// A node that is a learner, outside the load balancer.
 const LEARNER: u64 = 4;
-/// Enough that some client asks at any moment; the machine runs four nodes besides.
+/// Enough for some client to send a request at any moment. The machine also runs four nodes.
 const CROWD: Crowd = Crowd { http: 8, resp: 4 };
-/// Few, so that each release reads what the other has written as a snapshot, too.
+/// A small number, so that each release also reads snapshots that the other has written.
 const FLAGS: [&str; 2] = ["--snapshot-entries", "100"];
 
 /// By how much a restore raises every line.
@@ -24,10 +24,10 @@ fn last_release() -> Option<PathBuf> {
     other_build("MINTLEAF_LAST_RELEASE")
 }
 
-/// What a cluster agreed on, and keeps over every upgrade.
+/// What a cluster agreed on and keeps over every upgrade.
 struct Agreed {
     tags: Vec<(&'static str, Value)>,
-    /// The first entries.
+    /// The first entries of the audit.
     audit: Value,
     floor_ms: Value,
     /// The highest id of a tag that was deleted.
@@ -44,7 +44,7 @@ fn audit(api: Api, entries: usize) -> Value {
 }
 
 impl Agreed {
-    /// Has a node agree on something of every kind with the others.
+    /// Makes a node agree on something of every kind with the others.
     fn make(api: Api) -> Self {
         api.post("/v1/tags", &json!({ "tag": "plain", "step": 7, "start": "1000" })).ok();
         api.post("/v1/tags", &json!({ "tag": "notes", "description": "für später" })).ok();
@@ -82,7 +82,7 @@ impl Agreed {
         assert_eq!(patiently(|| api.get("/v1/tags/gone")).status, 404);
     }
 
-    /// Creates the tag again that was deleted: it goes on above `more` ids that were given since.
+    /// Creates the deleted tag again. Its ids must continue above `more` ids that were given since.
     #[track_caller]
     fn check_what_is_gone(&self, api: Api, more: u64) {
         let made = patiently(|| api.post("/v1/tags", &json!({ "tag": "gone" })));
@@ -92,7 +92,7 @@ impl Agreed {
     }
 }
 
-/// Has a node lead.
+/// Makes a node the leader.
 fn lead(cluster: &mut Cluster, id: u64) {
     eventually(&format!("node {id} to lead"), secs(20), || {
         let answer = cluster.api(id).post("/v1/cluster/leader", &json!({ "id": id }));
@@ -101,13 +101,13 @@ fn lead(cluster: &mut Cluster, id: u64) {
     cluster.await_ready();
 }
 
-/// Has every node change something that each of the others shows at once, and give ids of both kinds.
+/// Every node changes something that each of the others must show at once, and gives ids of both kinds.
 fn speak(cluster: &Cluster, stage: &str) {
     for by in cluster.ids() {
         let tag = format!("{stage}-by-{by}");
         let made =
             patiently(|| cluster.api(by).post("/v1/tags", &json!({ "tag": tag, "step": 1 })));
-        // One that was asked for again may have been made at once.
+        // A repeated request may find the tag that its first attempt created.
         assert!([201, 409].contains(&made.status), "{made:?}");
         let mut ids = Vec::new();
         for at in cluster.ids() {
@@ -124,7 +124,7 @@ fn speak(cluster: &Cluster, stage: &str) {
     }
 }
 
-/// Every member, and whether it votes.
+/// All members, and whether each one votes.
 fn members(api: Api) -> Vec<(Value, bool)> {
     let nodes = cluster_of(api)["nodes"].as_array().unwrap().clone();
     nodes.iter().map(|node| (node["id"].clone(), node["role"] != "learner")).collect()
@@ -154,7 +154,7 @@ fn the_last_release_is_upgraded_and_comes_back_and_nobody_notices() {
             versions[id as usize - 1] = version;
             await_versions(&rolling.cluster, &versions);
             if id == 2 {
-                // Each release leads for a while, and is followed by the other.
+                // Each release leads for a while, with the other as a follower.
                 for leader in [1, 2] {
                     lead(&mut rolling.cluster, leader);
                     speak(&rolling.cluster, &format!("{stage}-{leader}"));
@@ -186,7 +186,7 @@ fn run(build: &Binary, args: &[&str]) -> String {
     done.stdout
 }
 
-/// Has the command line of a build look at every node, of whichever release it is.
+/// Inspects every node of either release with the command line of a build.
 fn look(build: &Binary, cluster: &Cluster) {
     for id in cluster.ids() {
         let url = format!("http://{}", cluster.api(id).0);
@@ -202,7 +202,7 @@ fn look(build: &Binary, cluster: &Cluster) {
     }
 }
 
-/// Has one build take a backup, and the other inspect and restore it; answers the node that the other starts on it.
+/// Takes a backup with one build, and inspects and restores it with the other; returns the other build's node on it.
 fn carry_over(from: &Binary, to: &Binary, api: Api, dir: &Path) -> Node {
     let (backup, restored) = (dir.join("backup"), dir.join("restored"));
     let [backup, data] = [&backup, &restored].map(|path| path.to_str().unwrap());
@@ -229,8 +229,8 @@ fn a_backup_of_either_release_is_restored_by_the_other() {
     let Some(last) = last_release() else { return };
     let (last, this) = (Binary::at(last), mintleaf());
     for (from, to, forward) in [(&last, &this, true), (&this, &last, false)] {
-        // A cluster of the last release, which this one upgrades and does not raise: what this one forms has a level
-        // that the last one cannot read.
+        // A cluster of the last release, which this build upgrades without raising the level. A cluster that
+        // this build forms has a level that the last release cannot read.
         let mut cluster = last.cluster(1);
         if !forward {
             cluster.stop(1);

@@ -1,4 +1,4 @@
-//! Clients of the Redis protocol that people use. A test whose client is not installed says that it is skipped.
+//! Widely used clients of the Redis protocol. If a client is not installed, its test reports that it is skipped.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Bytes that no decent client would send, and clients that stall.
+//! Bytes that no proper client would send, and clients that stall.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ fn a_browser_gets_nowhere() {
     assert_eq!(RedisClient::connect(dev.resp(1)).ask("INCR orders"), Value::Integer(1));
 }
 
-/// Sends random bytes, the same for the same seed.
+/// Sends random bytes; the same seed gives the same bytes.
 #[test]
 fn junk_harms_nobody() {
     let dev = mintleaf().dev();
@@ -102,7 +102,7 @@ fn a_client_that_sends_much_and_reads_late_gets_every_answer() {
     let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let mut stream = client.stream().try_clone().unwrap();
-    // After the answers to `INCR` come six megabytes: more than the sockets hold.
+    // After the answers to `INCR` come six megabytes, which is more than the sockets hold.
     let writer = std::thread::spawn(move || {
         stream.write_all(&command("INCR orders").repeat(COMMANDS)).unwrap();
         stream.write_all(&command("MINT many COUNT 10000").repeat(100)).unwrap();
@@ -129,7 +129,7 @@ fn who_stalls_is_cut_off_and_who_rests_is_not() {
     let stalled = RedisClient::connect(dev.resp(1));
     let deaf = RedisClient::connect(dev.resp(1));
     deaf.stream().set_write_timeout(Some(secs(1))).unwrap();
-    // A client that never reads: the node stops reading from it in the end.
+    // A client that never reads: eventually the node stops reading from it.
     let flood = command("MINT deaf COUNT 10000").repeat(1_000);
     let _ = deaf.stream().write_all(&flood);
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! A data directory that knows its node and itself.
+//! A data directory that identifies its node and itself.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn copy_dir(from: &Path, to: &Path) {
     assert_eq!(copied.code, Some(0), "{copied:?}");
 }
 
-/// Starts a node that ends by itself, and answers its exit code and what it said.
+/// Starts a node that ends by itself, and returns its exit code and its output.
 fn ended(node: &mut Node) -> (Option<i32>, String) {
     node.start().unwrap();
     let mut process = node.take_process().unwrap();
@@ -34,7 +34,7 @@ fn a_copied_directory_is_refused_until_it_is_said_to_be_the_only_one() {
     assert!(said.contains("mintleaf restore") && said.contains("--moved"), "{said}");
     assert!(!said.contains("wipe"), "{said}");
     assert_eq!(fs::read(copy.join("identity")).unwrap(), before, "nothing was changed");
-    // Under another id it is its owner who is named.
+    // Under another id, the refusal names the owner.
     let mut other = Node::new(&mintleaf(), 5, cluster.dir());
     other.set_data(copy.clone());
     other.set_flags(["--moved"]);
@@ -66,7 +66,7 @@ fn dev_refuses_copies_too() {
     moved(&dev, command.arg("--moved"));
 }
 
-/// Starts a node on the copy, which is up a moment later.
+/// Starts a node on the copy and waits until it is up.
 fn moved(dev: &Dev, command: &mut std::process::Command) {
     let log = dev.dir().join("copied.log");
     let process = crate::harness::Process::start("the copy", command, &log).unwrap();
@@ -89,7 +89,7 @@ fn the_directory_of_a_removed_node_is_a_copy_of_when_it_left() {
     let left = cluster.api(leader);
     assert_eq!(left.delete(&format!("/v1/cluster/nodes/{removed}")).status, 204);
     assert_eq!(cluster.ended(removed, secs(15)).0, Some(3));
-    // The others go on, and make what the copy does not know.
+    // The others continue, and make what the copy does not know.
     given.take(left, "orders", 500);
     create(left, "since", 1);
     given.take(left, "since", 300);

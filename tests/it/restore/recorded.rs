@@ -1,11 +1,11 @@
-//! What the audit of a restored cluster says.
+//! The audit of a restored cluster.
 
 use serde_json::{Value, json};
 
 use super::{back_up, create, inspected, restored, run, start};
 use crate::harness::{Api, mintleaf};
 
-/// The whole audit, as the command line shows it.
+/// The whole audit, according to the command line.
 #[track_caller]
 fn audit(api: Api) -> Vec<Value> {
     let shown = run(&["audit", "--json", "--url", &format!("http://{}", api.0)]);
@@ -56,7 +56,7 @@ fn a_restored_cluster_says_of_which_it_was_made_and_what_rose_by_how_much() {
         (&orders["before"], &orders["after"]),
         (&json!({ "max_id": "1" }), &json!({ "max_id": "5001" }))
     );
-    // What changes from then on follows.
+    // Later changes follow.
     create(node.api(), "new", 1);
     assert_eq!(audit(node.api()).last().unwrap()["index"], entries.len() + 1);
 }

@@ -1,4 +1,4 @@
-//! Sources, directories and flags that are refused, with the reason and without a trace.
+//! Sources, directories and flags that are refused, with a reason and without leaving anything behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -159,7 +159,7 @@ fn a_backup_is_its_owners_alone_and_overwrites_nothing() {
     let entries = fs::read_dir(dev.dir()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = entries.filter(|name| name.to_string_lossy().ends_with(".tmp")).collect();
     assert!(left.is_empty(), "{left:?}");
-    // Another machine gets none, even if it is let in to read.
+    // Another machine gets no backup, even if it is allowed to read.
     let proxied = dev.api().send(&hyper::Method::GET, "/v1/backup", &[("via", "1.1 a")], "");
     assert_eq!(proxied.problem(), (403, "forbidden".to_owned()));
 }

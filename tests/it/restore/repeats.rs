@@ -1,4 +1,4 @@
-//! What matters: after a restore no id of any kind repeats.
+//! The main promise: after a restore no id of any kind repeats.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{Given, back_up, create, delete, inspected, ready, restored, start};
 use crate::harness::{Api, Load, Node, eventually, mintleaf, secs};
 
-/// Goes on after a copy was taken, and answers by how much more than any line has come on since a restore has to
-/// raise all of them.
+/// Continues after a copy was taken. Returns one more than the largest rise of any line since then: a restore
+/// must raise every line by that.
 fn goes_on(one: Api, other: Api, given: &mut Given) -> u64 {
     for _ in 0..20 {
         for api in [one, other] {
@@ -37,7 +37,7 @@ fn a_cluster_restored_from_an_older_backup_repeats_no_id_of_any_kind() {
     let follower = cluster.others(leader)[0];
     let (one, other) = (cluster.api(leader), cluster.api(follower));
     let mut given = Given::default();
-    // Tags that the copy knows, deleted ones among them.
+    // Tags that the copy knows, including deleted ones.
     for tag in ["busy", "quiet", "gone", "reborn"] {
         create(one, tag, 1);
         given.take(one, tag, 25);
@@ -84,7 +84,7 @@ fn a_cluster_restored_from_an_older_backup_repeats_no_id_of_any_kind() {
             }
             given.take_snowflakes(node.api(), 50);
         }
-        // What the state remembers of the restore outlives its processes.
+        // What the state remembers of the restore survives its processes.
         let restarted = &mut nodes[round];
         restarted.start().unwrap();
         ready(&nodes[round]);
@@ -106,9 +106,10 @@ fn one_directory_of_three_is_enough_to_go_on_within_half_a_minute() {
         given.take_snowflakes(cluster.api(id), 50);
     }
     delete(cluster.api(1), "gone");
-    // A quorum may have deleted the tag without the survivor. A linearizable read waits until that node has, too.
+    // A quorum without the survivor may have deleted the tag. A linearizable read waits until that node has
+    // deleted it, too.
     assert_eq!(cluster.api(2).get("/v1/tags/gone").status, 404);
-    // What one node gave was granted by a quorum, to which the survivor need not have belonged.
+    // A quorum granted what one node gave. The survivor need not have belonged to it.
     cluster.kill(2);
     let api = cluster.api(3);
     eventually("ids", secs(10), || api.try_get("/v1/snowflake").ok()?.is_ok().then_some(()));
@@ -130,7 +131,7 @@ fn one_directory_of_three_is_enough_to_go_on_within_half_a_minute() {
     create(node.api(), "gone", 1);
     given.take(node.api(), "gone", 500);
     assert!(began.elapsed() < secs(30), "{:?}", began.elapsed());
-    // Snowflakes begin where every window of the old cluster has certainly ended.
+    // Snowflakes begin where every window of the old cluster must have ended.
     let from: jiff::Timestamp = said["snowflakes_from"].as_str().unwrap().parse().unwrap();
     assert!(from > jiff::Timestamp::now(), "{from}");
     let api = node.api();
@@ -142,7 +143,7 @@ fn one_directory_of_three_is_enough_to_go_on_within_half_a_minute() {
     let shown = api.get(&format!("/v1/snowflake/{first}")).ok();
     assert!(shown["timestamp_ms"].as_i64().unwrap() >= from.as_millisecond(), "{shown} {from}");
 
-    // A copy of the restored cluster begins above what was given in it, and above what may have been before.
+    // A copy of the restored cluster begins above what was given in it, and above what may have been given before.
     let copy = cluster.dir().join("copy");
     back_up(node.api(), &copy);
     create(node.api(), "since", 1);
@@ -205,7 +206,7 @@ fn a_backup_is_whole_through_a_leader_that_drains_and_while_leadership_moves() {
     assert_eq!(found["node_id"], leader);
 }
 
-/// Makes a tag, and answers how many there are then.
+/// Creates a tag; returns the number of tags after that.
 fn create_acknowledged(api: Api, tag: &str) -> usize {
     create(api, tag, 1);
     api.get("/v1/tags?limit=1000").ok()["tags"].as_array().unwrap().len()
@@ -228,7 +229,7 @@ fn old_and_restored_cluster_refuse_each_other() {
     let body = json!({ "id": 9, "raft": node.raft().to_string() });
     let refused = cluster.api(2).post("/v1/cluster/nodes", &body);
     assert_eq!(refused.problem(), (409, "wrong_cluster".to_owned()), "{refused:?}");
-    // Both go on, and within the advance none gives an id of the other.
+    // Both clusters continue. Within the advance neither gives an id of the other.
     let mut given = Given::default();
     for _ in 0..10 {
         for id in [1, 2, 3] {

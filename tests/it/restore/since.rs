@@ -1,4 +1,4 @@
-//! What was made after the copy: tags with hidden ids, and periods, wherever the copy is restored.
+//! What was made after the copy: tags with hidden ids, and periods, restored on any machine.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 use super::{Given, back_up, inspected, ready, restore, restored, start};
 use crate::harness::{Api, Clocks, Cluster, Finished, LAYOUT, mintleaf};
 
-/// Ids of each tag that both clusters give: a fifth of all that six digits have, so that two permutations share many.
+/// How many ids of each tag both clusters give: a fifth of all ids with six digits, so that two permutations
+/// have many in common.
 const IDS: u64 = 20_000;
 
 #[track_caller]
@@ -61,7 +62,7 @@ fn a_restore_of_a_copy_from_before_the_root_key_names_what_it_does_not_cover() {
     assert_eq!((&before["root_key"], &after["root_key"]), (&json!(false), &json!(true)));
     let node = start(1, data, &[]);
     create(node.api(), &json!({ "tag": "coupons", "digits": 6 }));
-    // A copy of the new cluster covers it.
+    // A copy of the new cluster contains it.
     let copy = dir.path().join("copy");
     back_up(node.api(), &copy);
     drop(node);
@@ -69,7 +70,7 @@ fn a_restore_of_a_copy_from_before_the_root_key_names_what_it_does_not_cover() {
     assert_eq!(told["warnings"], json!([]));
 }
 
-/// Restores on a machine whose clock is three days behind, and answers what the command did.
+/// Restores on a machine whose clock is three days behind, and returns the result of the command.
 fn restored_behind(clocks: &Clocks, copy: &Path, data: &Path, flags: &[&str]) -> Finished {
     clocks.shift(9, -3 * 86_400_000).unwrap();
     let mut command = mintleaf().command();
@@ -109,7 +110,7 @@ fn todays_ids_do_not_repeat_where_the_restoring_machine_has_a_clock_that_is_behi
             let repeated: Vec<_> = after.iter().filter(|id| before.contains(id)).collect();
             assert!(repeated.is_empty(), "{tag}, round {round}: {repeated:?}");
         }
-        // The first stamp is remembered: a tag's day may begin after a restart only.
+        // The state keeps the first stamp: a tag's day may begin only after a restart.
         node.start().unwrap();
         ready(&node);
     }

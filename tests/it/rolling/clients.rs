@@ -1,5 +1,5 @@
-//! Clients of the load balancer: they ask over HTTP and the Redis protocol, they change tags, and they remember what
-//! they were given.
+//! Clients of the load balancer: they use HTTP and the Redis protocol, they change tags, and they record what
+//! they receive.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,14 +22,15 @@ use tokio::time::sleep;
 use super::proxy::{Backend, Proxy};
 use crate::harness::{Answer, Client, command, eventually, ms, secs};
 
-/// Between two requests of one client: the machine has other things to do.
+/// The pause between two requests of one client. The machine has other work, too.
 const PAUSE: Duration = ms(10);
-/// Between two changes of a tag and the next: most of what a cluster answers are ids.
+/// The pause between two changes. Most answers of a cluster are ids.
 const WRITE_PAUSE: Duration = ms(30);
-/// A load up to which a machine lets nodes hear each other in time. Three nodes and their clients make less.
+/// The highest load of a machine where nodes reliably hear each other in time. Three nodes and their clients
+/// cause less.
 const PROCESSES_PER_CORE_MAX: f64 = 4.0;
 const ANSWER_MAX: Duration = secs(15);
-/// The paths that a client asks by turns: ids of a tag from the fast path, and from what is behind it; a tag; snowflakes.
+/// The paths of a client, in turn: ids of a tag from the fast path and from the code behind it; a tag; snowflakes.
 const PATHS: [&str; 4] =
     ["/api/segment/get/orders", "/v1/segment/orders?count=3", "/v1/tags/orders", "/v1/snowflake"];
 
@@ -40,7 +41,7 @@ pub(crate) struct Crowd {
     pub(crate) resp: usize,
 }
 
-/// What clients have seen.
+/// What clients have observed.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     ids: Vec<u64>,
@@ -48,13 +49,14 @@ pub(crate) struct Seen {
     /// Connections of the Redis protocol that were opened again.
     pub(crate) reconnected: u64,
     failures: Vec<String>,
-    /// Requests that were told, in time, that there is no quorum.
+    /// Requests that were refused in time because there was no quorum.
     unavailable: Vec<String>,
 }
 
 impl Seen {
-    /// Fails unless every request was answered, and no id was given twice. A machine that runs too much else to let
-    /// nodes hear each other within an election's time may leave them without a quorum, which is said aloud.
+    /// Fails unless every request was answered, and no id was given twice. If other processes overload the
+    /// machine, nodes may not hear each other within the time of an election, and lose their quorum. Then a
+    /// message is printed.
     #[track_caller]
     pub(crate) fn check(&self) {
         assert!(self.failures.is_empty(), "{} failures: {:#?}", self.failures.len(), self.failures);
@@ -81,7 +83,7 @@ impl Seen {
         self.unavailable.extend(other.unavailable);
     }
 
-    /// Takes down an answer without what was asked for.
+    /// Records an answer that lacks what was asked for.
     fn refuse(&mut self, turn: &Turn, request: &str, answer: &Answer) {
         let told = format!("{request}: {answer:?}");
         let code = answer.try_json().map(|problem| problem["code"].clone());
@@ -93,7 +95,7 @@ impl Seen {
         }
     }
 
-    /// Takes down the ids that a path was answered with.
+    /// Records the ids in the answer to a path.
     fn note(&mut self, path: &str, answer: &Answer) {
         let kind = match path {
             "/v1/snowflake" => &mut self.snowflakes,
@@ -110,7 +112,7 @@ impl Seen {
     }
 }
 
-/// How many processes want to run on each core, where that is too many.
+/// The load of the machine, if too many processes want to run on each core.
 fn overload() -> Option<String> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
@@ -119,7 +121,7 @@ fn overload() -> Option<String> {
     too_many.then(|| format!("{cores} cores, with a load of {load}"))
 }
 
-/// What has happened to all clients together since it was asked last.
+/// The sums over all clients since the last query.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     answered: u64,
@@ -190,14 +192,14 @@ impl Clients {
         });
     }
 
-    /// Waits until so many more requests were answered.
+    /// Waits until this many more requests were answered.
     pub(crate) fn await_more(&self, requests: u64) {
         let answered = || self.counts.answered.load(Relaxed);
         let goal = answered() + requests;
         eventually("clients to be answered", secs(60), || (answered() >= goal).then_some(()));
     }
 
-    /// What has happened since this was asked last.
+    /// The sums since the last query.
     pub(super) fn tally(&self) -> Tally {
         let Counts { answered, failed, slowest_write_us } = &*self.counts;
         Tally {
@@ -225,7 +227,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Rests, and answers whether to go on.
+    /// Rests, and returns whether to go on.
     async fn after(&self, pause: Duration) -> bool {
         sleep(pause).await;
         !self.stopping.load(Relaxed)
@@ -272,7 +274,7 @@ async fn ask_over_resp(proxy: SocketAddr, turn: Turn) -> Seen {
                 turn.answered();
                 seen.ids.push(id.parse().unwrap());
             }
-            // The connection has ended between two commands.
+            // The connection ended between two commands.
             _ if reply.is_empty() => {
                 seen.reconnected += 1;
                 connection = None;
@@ -283,7 +285,7 @@ async fn ask_over_resp(proxy: SocketAddr, turn: Turn) -> Seen {
     seen
 }
 
-/// One client that creates a tag, and changes it, again and again.
+/// One client that repeatedly creates a tag and changes it.
 async fn write(proxy: SocketAddr, turn: Turn) -> Seen {
     let (client, mut seen) = (Client::default(), Seen::default());
     let mut number = 0_u32;

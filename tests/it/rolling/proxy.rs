@@ -1,5 +1,5 @@
-//! A load balancer that obeys `/readyz`: it looks every 100 ms, sends a request once, and tries another node only
-//! when the first could not be reached at all.
+//! A load balancer that obeys `/readyz`. It checks every 100 ms, sends a request once, and tries another node
+//! only if it could not reach the first at all.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,11 +22,11 @@ use tokio::time::{interval, timeout};
 
 use crate::harness::{Client, NoAnswer, secs};
 
-/// Time between two looks at a node.
+/// Time between two checks of a node.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// A node that does not answer a look within this time is not ready.
+/// A node that does not answer a check within this time is not ready.
 const CHECK_MAX: Duration = secs(3);
-/// Longer than a node may take over any answer.
+/// Longer than a node may take to answer.
 const ANSWER_MAX: Duration = secs(12);
 
 /// One node behind the proxy.
@@ -36,7 +36,7 @@ pub(super) struct Backend {
     pub(super) resp: SocketAddr,
 }
 
-/// The proxy, for as long as this is kept.
+/// The proxy. Dropping this ends it.
 pub(super) struct Proxy {
     pub(super) http: SocketAddr,
     pub(super) resp: SocketAddr,
@@ -44,7 +44,7 @@ pub(super) struct Proxy {
     _tasks: JoinSet<()>,
 }
 
-/// Which nodes are ready, and whose turn it is.
+/// Which nodes are ready, and which is next.
 struct Rotation {
     backends: Vec<Backend>,
     ready: Mutex<Vec<bool>>,
@@ -52,7 +52,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// The nodes that are ready, the one whose turn it is first.
+    /// The ready nodes, starting with the one whose turn it is.
     fn ready(&self) -> Vec<Backend> {
         let ready = self.ready.lock().clone();
         let turn = self.turn.fetch_add(1, Relaxed);
@@ -64,7 +64,7 @@ impl Rotation {
             .collect()
     }
 
-    /// Looks at one node for ever.
+    /// Checks one node for ever.
     async fn watch(self: Arc<Self>, number: usize) {
         let (client, mut looks) = (Client::default(), interval(CHECK_INTERVAL));
         let node = self.backends[number].http;
@@ -92,7 +92,7 @@ impl Proxy {
         Self { http: addresses[0], resp: addresses[1], rotation, _tasks: tasks }
     }
 
-    /// Whether it found every node ready when it looked last.
+    /// Whether it found every node ready at its last check.
     pub(super) fn finds_all_ready(&self) -> bool {
         self.rotation.ready.lock().iter().all(|&ready| ready)
     }

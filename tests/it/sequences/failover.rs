@@ -13,8 +13,8 @@ use crate::harness::{Api, eventually, mintleaf, ms, pause, secs};
 const KEYS: usize = 8;
 const STEP: u32 = 50;
 
-/// Callers that count the same keys through different nodes, and check that each gets higher numbers than those that
-/// had been answered when it asked.
+/// Callers that count the same keys through different nodes, and check that each gets higher numbers than were
+/// in the answers before its request.
 struct Callers {
     stopping: Arc<AtomicBool>,
     answered: Arc<[AtomicU64; KEYS]>,
@@ -36,7 +36,7 @@ impl Callers {
         self.answered.iter().map(|number| number.load(SeqCst)).sum()
     }
 
-    /// Waits until every key has gone on since this call.
+    /// Waits until every key has advanced since this call.
     fn await_more(&self) {
         let before: Vec<u64> = self.answered.iter().map(|number| number.load(SeqCst)).collect();
         eventually("every key to go on", secs(60), || {

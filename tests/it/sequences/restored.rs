@@ -1,4 +1,4 @@
-//! Sequences of a cluster that was made of a backup.
+//! Sequences of a cluster that was made from a backup.
 
 use super::{create, last, next};
 use crate::harness::{Finished, Node, eventually, mintleaf, secs};
@@ -20,7 +20,7 @@ fn every_key_goes_on_higher_by_what_a_restore_adds() {
     };
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
     run(&["backup", &text(&copy), "--url", &format!("http://{}", api.0)]);
-    // Keys that were used after the copy: one of a section that it has, and one that it may lack.
+    // Keys that were used after the copy: one in a section that the copy has, and one in a section that it may lack.
     let given = [("room", 20), ("later", 30)];
     for (key, count) in given {
         (0..count).for_each(|_| assert!(next(api, "chat", key) > 0));

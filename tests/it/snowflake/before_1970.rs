@@ -1,4 +1,4 @@
-//! A wall clock that is set to a time before 1970, where it has no Unix time, while the node runs.
+//! A wall clock that is set to a time before 1970, where Unix time is not defined, while the node runs.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::{Api, WallClocks, eventually, mintleaf, secs};
 
 const CENTURY_MS: i64 = 10 * TEN_YEARS_MS;
 
-/// Whether the node says that its snowflake side waits for a right clock, and gives no snowflake id.
+/// Whether the node reports that its snowflakes wait for a correct clock, and gives no snowflake id.
 fn has_stopped_snowflakes(api: Api) -> bool {
     let ready = api.get("/readyz");
     let refused = api.get("/v1/snowflake");
@@ -22,7 +22,7 @@ fn a_clock_set_before_1970_stops_a_nodes_snowflakes_and_neither_its_tags_nor_the
     let Some(clocks) = WallClocks::of(&mut cluster, "a clock set before 1970") else { return };
     let wrong = 3;
     cluster.ids().into_iter().for_each(|id| cluster.start_node(id));
-    // Nobody asks the node over HTTP before: its threads meet the clock as it is then.
+    // No HTTP request precedes this, so the node's threads meet the changed clock first.
     eventually("the node to hold a worker id", secs(20), || {
         cluster.process(wrong).log().contains("holding a worker id").then_some(())
     });
@@ -37,7 +37,7 @@ fn a_clock_set_before_1970_stops_a_nodes_snowflakes_and_neither_its_tags_nor_the
         assert_eq!(api.get("/v1/segment/orders?count=500").ids().len(), 500, "request {request}");
         assert!(!api.get("/metrics").header("date").is_empty());
     }
-    // The others have right clocks, and a majority.
+    // The others have correct clocks, and are a majority.
     let other = cluster.api(1);
     eventually("snowflakes of another node", secs(10), || {
         (other.get("/v1/snowflake").status == 200).then_some(())

@@ -1,4 +1,4 @@
-//! The snowflake floor and the pool of worker ids: what no id shows from now on, and which worker ids make them.
+//! The snowflake floor and the pool of worker ids: what no id shows from now on, and which worker ids are used.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{await_id, id_of, shown_ms, true_ms, worker_of};
 use crate::harness::{Answer, Api, Cluster, Finished, LAYOUT, Load, eventually, mintleaf, secs};
 
-/// The lowest id of the default layout that shows this time.
+/// The lowest id of the default layout with this time.
 fn id_at(time_ms: u64) -> u64 {
     (time_ms - LAYOUT.epoch_ms) << 22
 }
@@ -20,7 +20,7 @@ fn detail(answer: &Answer) -> String {
     answer.json()["detail"].as_str().unwrap().to_owned()
 }
 
-/// The fence of the window that `holder` has, as `asked` knows it.
+/// The fence of the window that `holder` has, according to `asked`.
 fn window_of(cluster: &Cluster, asked: u64, holder: u64) -> Option<u64> {
     let shown = cluster.api(asked).get("/v1/workers").ok();
     let rows = shown["workers"].as_array()?;
@@ -47,7 +47,7 @@ fn every_node_gives_higher_ids_once_the_floor_was_answered_and_none_pauses() {
     load.await_more(300);
     let mut floor = 0;
     for asked_of in cluster.ids() {
-        // Ahead of every clock, and within the windows that are held.
+        // Ahead of all clocks, and within the held windows.
         floor = id_at(true_ms() + 3_000);
         let began = Instant::now();
         let answer = raise(cluster.api(asked_of), floor).ok();
@@ -55,7 +55,7 @@ fn every_node_gives_higher_ids_once_the_floor_was_answered_and_none_pauses() {
         assert_eq!(answer["floor_ms"], json!(shown_ms(floor) + 1));
         assert_above(&cluster, floor);
     }
-    // A lower one changes nothing.
+    // A lower floor changes nothing.
     assert_eq!(raise(cluster.api(1), floor - (60_000 << 22)).status, 200);
     assert_above(&cluster, floor);
     for node in cluster.ids() {
@@ -71,7 +71,7 @@ fn every_node_gives_higher_ids_once_the_floor_was_answered_and_none_pauses() {
     let history = load.stop();
     assert_eq!(history.failures().count(), 0, "a floor within the windows delays nobody");
     history.check();
-    // It outlives the processes.
+    // The floor outlives the processes.
     cluster.ids().into_iter().for_each(|node| cluster.kill(node));
     cluster.start_all();
     for node in cluster.ids() {
@@ -89,7 +89,7 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
     }
     let leader = cluster.leader();
     let [killed, asked] = cluster.others(leader)[..] else { panic!("not three nodes") };
-    // A follower learns of a window a little after its holder, so the kill waits until the other knows it.
+    // A follower learns of a window slightly after its holder, so the kill waits until the other node knows it.
     eventually("the window is known to the node that is asked", secs(10), || {
         window_of(&cluster, asked, killed)
     });
@@ -118,7 +118,7 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
     assert_above(&cluster, floor);
 }
 
-/// Its worker id is another node's by the time at which the floor is asked for; and a clock may be behind by two seconds.
+/// When the floor is requested, its worker id belongs to another node; and a clock may be two seconds behind.
 #[test]
 fn a_window_is_waited_for_whose_worker_id_was_given_on() {
     let flags = ["--snowflake-window", "3s", "--snowflake-workers", "7"];
@@ -201,7 +201,7 @@ fn worker_ids_come_from_the_pool_that_the_cluster_was_formed_with() {
     assert_eq!(used, [512, 513, 700]);
     let shown = cluster.api(1).get("/v1/workers").ok();
     assert_eq!((&shown["pool"], &shown["window_ms_max"]), (&json!("512-513,700"), &json!(2_000)));
-    // A start takes a worker id of the pool once its window has ended, and no other.
+    // A start takes a worker id of the pool once its window has ended, and no other worker id.
     super::bounce(&mut cluster, 2);
     assert!(used.contains(&worker_of(await_id(cluster.api(2)))));
     for (name, other, right) in [
@@ -215,7 +215,7 @@ fn worker_ids_come_from_the_pool_that_the_cluster_was_formed_with() {
         let (code, log) = cluster.ended(3, secs(10));
         assert_eq!(code, Some(2), "{log}");
         let told = log.lines().rev().find(|line| line.contains("start it with")).unwrap();
-        // A setting is named as it was given.
+        // The message names a setting as it was given.
         assert!(told.contains(&format!("MINTLEAF_SNOWFLAKE_{name} ")), "{told}");
         cluster.set_env(3, &format!("MINTLEAF_SNOWFLAKE_{name}"), right);
         cluster.start_node(3);

@@ -10,11 +10,11 @@ use crate::harness::{Cluster, Load, WallClocks, from_env, mintleaf, ms, secs};
 
 const JUMPS_MS: [i64; 6] = [-1, -10, -3_000, -HOUR_MS, HOUR_MS, TEN_YEARS_MS];
 const STROBE_MS: i64 = 250;
-/// The longest time that one cluster is tried: one whose clocks were years ahead again and again has no worker
-/// ids left. A longer run takes several clusters.
+/// The longest trial of one cluster. A cluster whose clocks were repeatedly years ahead has no worker ids left,
+/// so a longer run takes several clusters.
 const EPISODE_MAX: Duration = secs(120);
 
-/// A cluster under load whose clocks are in the test's hands.
+/// A cluster under load whose clocks the test controls.
 struct Trial {
     cluster: Cluster,
     clocks: WallClocks,
@@ -24,7 +24,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// A cluster under load; `None` where clocks cannot be set.
+    /// A cluster under load; `None` if clocks cannot be set.
     fn start(name: &str, window: &str) -> Option<Self> {
         let mut cluster = mintleaf().prepare(3, &["--snowflake-window", window]);
         let clocks = WallClocks::of(&mut cluster, name)?;
@@ -39,7 +39,7 @@ impl Trial {
         ids.iter().for_each(|&id| self.clocks.shift(id, by_ms));
     }
 
-    /// Moves clocks to and fro.
+    /// Moves clocks back and forth.
     fn strobe(&self, ids: &[u64], lasts: Duration) {
         let began = Instant::now();
         let mut by_ms = STROBE_MS;
@@ -55,7 +55,7 @@ impl Trial {
         *self.faults.entry(fault).or_default() += 1;
     }
 
-    /// Ends the load and judges all that it was given.
+    /// Ends the load and judges all ids.
     fn end(mut self) -> (Figures, BTreeMap<&'static str, u64>) {
         let history = self.load.stop();
         self.windows.note(&self.cluster);
@@ -63,7 +63,7 @@ impl Trial {
     }
 }
 
-/// Makes each jump, there and back, with a restart in between and one after.
+/// Makes each jump, forward and back, with a restart in between and one afterwards.
 fn jump_with(mut trial: Trial, whose: impl Fn(usize) -> Vec<u64>) {
     for (turn, by_ms) in JUMPS_MS.into_iter().enumerate() {
         let ids = whose(turn);
@@ -105,7 +105,7 @@ fn jumps_of_all_clocks_repeat_no_id() {
     });
 }
 
-/// Makes any fault at any moment, by a seed.
+/// Makes random faults at random times, from a seed.
 #[test]
 fn random_faults_of_clocks_and_processes_repeat_no_id() {
     let mut random = Random::seeded();
@@ -133,7 +133,8 @@ fn episode(
         thread::sleep(ms(random.below(700)));
         trial.windows.note(&trial.cluster);
     }
-    // The clocks are right again. A process that showed times far ahead is restarted, so that ids are right too.
+    // The clocks are correct again. A process that showed times far ahead is restarted, so that its ids are
+    // correct too.
     let ids = trial.cluster.ids();
     trial.shift(&ids, 0);
     ids.iter().for_each(|&id| trial.cluster.kill(id));
@@ -144,7 +145,7 @@ fn episode(
     trial.end()
 }
 
-/// Waits until a node gives ids. It has just started, so they must show the right time at once.
+/// Waits until a node gives ids. It has just started, so they must show the correct time at once.
 fn await_right_time(cluster: &Cluster, id: u64) {
     let off_ms = off_by_ms(await_id(cluster.api(id)));
     assert!(off_ms < 2_000, "node {id} is {off_ms} ms off");

@@ -1,5 +1,5 @@
-//! What the log grants: windows that end without a quorum, worker ids that are few or pinned, and one id format
-//! for the whole cluster.
+//! What the log grants: windows that end without a quorum, worker ids that are scarce or pinned, and one id
+//! format for the whole cluster.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ fn without_a_quorum_ids_go_on_until_the_window_ends() {
     let refused = eventually("the end of the window", secs(10), || {
         Some(api.get("/v1/snowflake")).filter(|answer| answer.status != 200)
     });
-    // The window was renewed when half of it had passed, at the latest; the refusal came after waiting for a quorum.
+    // The window was renewed at the latest when half of it had passed. The refusal came after waiting for a quorum.
     let lasted = lost.elapsed();
     assert!(lasted > secs(1) && lasted < secs(8), "ids went on for {lasted:?}");
     assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
@@ -48,7 +48,7 @@ fn a_node_of_another_format_refuses_to_start() {
         let (code, log) = cluster.ended(node, secs(10));
         assert_eq!(code, Some(2), "{log}");
         let told = log.lines().rev().find(|line| line.contains("start it with")).unwrap();
-        // A setting is named as it was given, and one that was not by its flag.
+        // The message names a setting as it was given, and a setting that was not given by its flag.
         let as_given = |other: &str| match other == name {
             true => format!("MINTLEAF_SNOWFLAKE_{name}"),
             false => format!("--snowflake-{}", other.to_lowercase().replace('_', "-")),
@@ -56,7 +56,7 @@ fn a_node_of_another_format_refuses_to_start() {
         for (other, value) in [("LAYOUT", "41+10+12"), ("EPOCH_MS", "1288834974657")] {
             assert!(told.contains(&format!("{} {value}", as_given(other))), "{told}");
         }
-        // A node of the right format still starts.
+        // A node with the right format still starts.
         let right = if name == "LAYOUT" { "41+10+12" } else { "1288834974657" };
         cluster.set_env(node, &format!("MINTLEAF_SNOWFLAKE_{name}"), right);
         cluster.start_node(node);
@@ -82,7 +82,7 @@ fn pinned_worker_ids_are_used_and_still_fenced() {
     // The next start of a killed node waits until the old window has ended, and continues above it.
     super::bounce(&mut cluster, 1);
     assert_eq!(worker_of(await_id(cluster.api(1))), 101);
-    // A worker id is refused as long as another node holds it.
+    // A worker id is refused while another node holds it.
     cluster.kill(2);
     cluster.set_env(2, "MINTLEAF_SNOWFLAKE_WORKER_ID", "103");
     cluster.start_node(2);
@@ -94,7 +94,7 @@ fn pinned_worker_ids_are_used_and_still_fenced() {
     assert!(alarm(api, "pool_exhausted"));
     cluster.kill(3);
     assert_eq!(worker_of(await_id(api)), 103);
-    // The ids of one worker id rise, also from process to process and from node to node.
+    // The ids of one worker id rise, also from one process to the next and from one node to another.
     load.stop().check();
 }
 
@@ -136,14 +136,14 @@ fn a_node_in_demand_takes_more_worker_ids_and_repeats_no_id() {
         take_many(api, &mut history);
         (api.get("/v1/workers").ok()["workers"].as_array()?.len() > 2).then_some(())
     });
-    // The worker ids that came last give ids too.
+    // The last worker ids give ids, too.
     (0..20).for_each(|_| take_many(api, &mut history));
     let mut windows = Windows::default();
     windows.note(&cluster);
     println!("figures {}", windows.judge(history));
 }
 
-/// Asks for what 245 ms of a worker id hold.
+/// Asks for as many ids as a worker id has in 245 ms.
 fn take_many(api: Api, history: &mut History) {
     let began = Instant::now();
     let answer = api.get("/v1/snowflake?count=1000000&format=ranges");

@@ -46,7 +46,7 @@ fn fast_restarts_of_one_node_repeat_no_id_and_cost_the_others_none() {
     load.await_more(200);
     let victim = cluster.leader();
     for restart in 0..restarts {
-        // The kill falls anywhere from before the node serves to well after its first ids.
+        // The kill comes at any time from before the node serves to well after its first ids.
         thread::sleep(ms(random.below(900)));
         bounce(&mut cluster, victim);
         if restart % 8 == 0 {
@@ -64,8 +64,8 @@ fn fast_restarts_of_one_node_repeat_no_id_and_cost_the_others_none() {
     println!("figures fast_restarts={restarts} {figures}");
 }
 
-/// The pool has 1,024 worker ids. With windows of an hour each start takes another one, until a start is refused;
-/// with windows of a second they are given out again.
+/// The pool has 1,024 worker ids. With windows of an hour, each start takes another one until a start is
+/// refused. With windows of a second, worker ids are given out again.
 #[test]
 fn every_start_ends_with_ids_never_seen_before_or_with_a_clear_refusal() {
     let starts = from_env("MINTLEAF_STARTS", 5);

@@ -1,4 +1,4 @@
-//! Which wrong clocks cost nothing, which take a node out of rotation, and which ids show wrong times.
+//! Which wrong clocks do no harm, which take a node out of rotation, and which ids show wrong times.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::harness::{Api, Cluster, Load, WallClocks, eventually, mintleaf, ms, secs};
 
-/// How far the ids of a node with a right clock may be off, in milliseconds: two clocks are read, and a request is
-/// made in between.
+/// How far the ids of a node with a correct clock may be off, in milliseconds. Two clocks are read, with a
+/// request in between.
 const OFF_MS_MAX: u64 = 1_000;
 
 #[test]
@@ -21,7 +21,7 @@ fn steps_of_five_milliseconds_cost_no_request() {
     let load = Load::of_snowflakes(&cluster.targets(), 2);
     for step in 0..60 {
         let by_ms = [5, -5, 0, -5, 5][step % 5];
-        // The clock of one node is moved for a while, then those of all.
+        // The clock of one node is moved for a while, then the clocks of all nodes.
         let ids = if step < 30 { &all[..1] } else { &all[..] };
         ids.iter().for_each(|&id| clocks.shift(id, by_ms));
         thread::sleep(ms(40));
@@ -109,7 +109,7 @@ fn a_leader_years_ahead_leaves_the_times_of_others_right() {
     let others = cluster.others(leader);
     clocks.shift(leader, TEN_YEARS_MS);
     await_unready(cluster.api(leader));
-    // Under this leader every window is renewed and a new one is taken.
+    // Under this leader all windows are renewed, and a new one is taken.
     super::bounce(&mut cluster, others[0]);
     await_right_times(&cluster, &others, secs(4));
 
@@ -136,8 +136,8 @@ fn clocks_that_are_all_wrong_at_the_start_do_no_harm_once_they_are_right() {
     }
 }
 
-/// The ids of a process never fall, so a process that gave ids from the future has none to give until that time
-/// comes. A new process has.
+/// The ids of a process never fall. So a process that gave ids from the future has none to give until that time
+/// comes. A new process has some.
 #[test]
 fn nodes_that_gave_ids_from_the_future_say_so_and_start_anew_with_right_times() {
     let mut cluster = mintleaf().prepare(3, &[]);
@@ -160,7 +160,7 @@ fn nodes_that_gave_ids_from_the_future_say_so_and_start_anew_with_right_times() 
     }
 }
 
-/// Checks that ids show the right time; nodes may have none at first.
+/// Checks that ids show the correct time. Nodes may have none at first.
 fn await_right_times(cluster: &Cluster, ids: &[u64], lasts: Duration) {
     let began = Instant::now();
     while began.elapsed() < lasts {

@@ -9,22 +9,22 @@ use serde_json::Value;
 use super::{shown_ms, worker_of};
 use crate::harness::{Cluster, History, LAYOUT, Op, Outcome};
 
-/// Every window that `/v1/workers` of any node ever showed. A worker id's row lasts until the
-/// worker id has a new holder, which is the last resort of a pool of 1,024; so no window goes by
-/// unseen as long as somebody looks now and then, and once at the end.
+/// All windows that `/v1/workers` of any node has shown. The row of a worker id remains until the worker id has
+/// a new holder, which a pool of 1,024 allows only as a last resort. So no window is missed as long as the test
+/// reads the page now and then, and once at the end.
 #[derive(Default)]
 pub(super) struct Windows {
-    /// By worker id, floor and node: a floor never comes twice, which the judge sees if it does.
+    /// By worker id, floor and node. A floor never comes twice; if it does, the judge sees it.
     seen: BTreeMap<(u16, u64, u64), Window>,
 }
 
 #[derive(Default)]
 struct Window {
-    /// Names the holding process start, if it was seen before it released the worker id.
+    /// Identifies the process start that holds it, if the window was observed before the worker id was released.
     boot: Option<String>,
-    /// The highest that was shown: each renewal raises it.
+    /// The highest value shown: each renewal raises it.
     fence_ms: u64,
-    /// Where the holder stopped, if it gave the rest of the window up.
+    /// Where the holder stopped, if it gave up the rest of the window.
     released_from_ms: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Figures {
 }
 
 impl Windows {
-    /// Notes what every node that answers shows.
+    /// Records what every node that answers shows.
     pub(super) fn note(&mut self, cluster: &Cluster) {
         for id in cluster.ids() {
             let Ok(answer) = cluster.api(id).try_get("/v1/workers") else { continue };
@@ -70,11 +70,11 @@ impl Windows {
         assert_eq!(known, boot, "worker id {worker} has two holders from {floor_ms} on");
     }
 
-    /// Has the history judged with the windows. Fails unless every id was given once, those of each process rise,
-    /// and each lies in a window of the process that gave it.
+    /// Lets the judge check the history with the windows. Fails unless every id was given once, the ids of each
+    /// process rise, and each lies in a window of the process that gave it.
     #[track_caller]
     pub(super) fn judge(&self, mut history: History) -> Figures {
-        // Ids rise within a process start, not within a node. The first id of an answer says which start gave it.
+        // Ids rise within a process start, not within a node. The first id of an answer identifies the start.
         for op in &mut history.0 {
             op.boot = self.issuer(op);
         }
@@ -90,7 +90,8 @@ impl Windows {
         figures
     }
 
-    /// The process start whose window the first id of an answer lies in. Whether all of its ids do, the judge says.
+    /// The process start whose window contains the first id of an answer. The judge decides whether it contains
+    /// all of them.
     fn issuer(&self, op: &Op) -> Option<String> {
         let Outcome::Ids(intervals) = &op.outcome else { return None };
         let first = intervals.first()?.0;
@@ -103,7 +104,7 @@ impl Windows {
     fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.seen.iter().flat_map(|(&(worker, floor_ms, node), window)| {
             let boot = Some(window.name(worker, floor_ms).into());
-            // A window that was released before anybody looked is known as far as it was used.
+            // If a window was released before the first read, only its used part is known.
             let fence_ms = window.fence_ms.max(window.released_from_ms.unwrap_or(0));
             let given = (floor_ms < fence_ms).then(|| {
                 let w = (floor_ms, fence_ms);
@@ -132,8 +133,7 @@ mod tests {
 
     const FLOOR_MS: u64 = LAYOUT.epoch_ms + 1_000;
 
-    /// Judges one answer of node 1, which holds worker id 7 for a second; so does node 2 worker id
-    /// 8.
+    /// Judges one answer of node 1, which holds worker id 7 for a second, while node 2 holds worker id 8.
     fn judge(time_ms: u64, worker_id: u64, ids: u64) {
         let mut windows = Windows::default();
         for (node_id, worker_id) in [(1, 7), (2, 8)] {
@@ -180,7 +180,7 @@ mod tests {
         judge(FLOOR_MS, 7, 4_097);
     }
 
-    /// Worker id 7 of node 1, of which the last half second was given up.
+    /// Worker id 7 of node 1, with the last half second of its window given up.
     fn half_released() -> Windows {
         let mut windows = Windows::default();
         let mut released = row(1, 7, FLOOR_MS, FLOOR_MS + 500);

@@ -20,7 +20,7 @@ fn clients_shake_hands_and_resume_sessions_with_a_node_whose_clock_is_set_before
     for by_ms in [-CENTURY_MS, 0, -CENTURY_MS] {
         clocks.shift(1, by_ms).unwrap();
         let client = node.client();
-        // The second session begins with a ticket of the first, where there is one.
+        // The second session resumes with a ticket from the first, if there is one.
         for _ in 0..4 {
             let answer = client.open(node.http.addr()).get("/v1/segment/orders?count=10");
             assert_eq!(answer.0, 200, "{}", answer.1);

@@ -1,4 +1,4 @@
-//! Clients that people use, over TLS. A test whose client is not installed says that it is skipped.
+//! Widely used clients, over TLS. If a client is not installed, its test reports that it is skipped.
 
 use std::fs;
 use std::process::Command;
@@ -77,7 +77,7 @@ fn redis_py_takes_ids() {
     assert!(run.code == Some(0) && run.stdout.starts_with("redis-py "), "{run:?}");
 }
 
-/// A program that uses what every Java has, believes the CAs of a trust store, and keeps its connections.
+/// A program with only Java's standard library, which trusts the CAs of a trust store and keeps its connections.
 const JAVA: &str = r#"
 import java.io.*;
 import java.net.*;
@@ -109,7 +109,7 @@ public class Ask {
 pub(super) struct Java(TempDir);
 
 impl Java {
-    /// Compiles it; `None` where there is no Java.
+    /// Compiles it; `None` if Java is not installed.
     pub(super) fn compile(program: &str) -> Option<Self> {
         let tools = [("javac", "-version"), ("java", "-version"), ("keytool", "-help")];
         if !tools.iter().all(|(tool, arg)| runs(tool, &[arg])) {
@@ -122,7 +122,7 @@ impl Java {
         Some(Self(dir))
     }
 
-    /// Runs it with the node's URL and more arguments. It believes the node's CA, by a trust store.
+    /// Runs it with the node's URL and more arguments. A trust store makes it trust the node's CA.
     pub(super) fn run(&self, node: &Secured, options: &[&str], args: &[&str]) -> Finished {
         let trust = self.0.path().join("trust.p12");
         if !trust.exists() {
@@ -172,7 +172,7 @@ fn the_command_line_speaks_https_and_says_what_is_wrong() {
     let other = Pki::make(node.dir.path(), "other");
     let [of_others, its_key] = other.client("ops").map(|path| path.display().to_string());
     let wrong_ca = other.ca().display().to_string();
-    // It is 127.0.0.1 to the machine, and another address to a certificate.
+    // For the machine this is 127.0.0.1, but a certificate has to list it separately.
     let wrong_name = url.replace("localhost", "[::ffff:127.0.0.1]");
     let plain = url.replace("https", "http");
     for (url, args, why) in [

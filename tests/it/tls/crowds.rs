@@ -1,4 +1,4 @@
-//! Handshakes that never end: what a crowd of them takes, and whom it makes wait.
+//! Handshakes that never end: the resources that a crowd of them takes, and the clients that have to wait for it.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -10,14 +10,14 @@ use crate::exhaustion::slow_readers::resident;
 use crate::exhaustion::{ELSEWHERE, HERE, connect, raise_own_limit};
 use crate::harness::{RedisClient, Value, eventually, secs};
 
-/// Handshakes of one origin that a worker thread has in flight.
+/// How many handshakes of one origin a worker thread has in flight.
 const OF_ONE_ORIGIN: usize = 256;
-/// As many as the places of one origin leave room for, on any machine.
+/// As many as one origin has places for, on any machine.
 const STALLED_MAX: usize = 4_000;
-/// Bytes of a handshake that a node keeps at most; the rest of a stalled one's memory is little beside that.
+/// The most bytes of a handshake that a node keeps. The other memory of a stalled handshake is small in comparison.
 const UNFINISHED_BYTES: usize = 60_000;
 
-/// A client that has sent most of a message of a handshake, in records of 15,000 bytes.
+/// A client that has sent most of a handshake message, in records of 15,000 bytes.
 fn stalled(node: &Secured) -> TcpStream {
     let mut stream = connect(HERE, node.http.addr(), None);
     let mut message = vec![1, 0, 0xff, 0xff];
@@ -47,7 +47,7 @@ fn a_crowd_of_handshakes_that_stall_takes_bounded_memory_and_makes_nobody_else_w
     let crowd: Vec<TcpStream> = (0..count).map(|_| stalled(&node)).collect();
     let more = resident(node.process.pid()).saturating_sub(before);
     println!("{} stalled handshakes: {} MB more", crowd.len(), more >> 20);
-    // A little is taken for each connection, whether its handshake has begun or not.
+    // Each connection takes a little memory, even if its handshake has not begun.
     let bound = in_flight * 2 * UNFINISHED_BYTES + count * 8 * 1024;
     assert!(more < bound as u64, "{} MB more, and {} MB are allowed", more >> 20, bound >> 20);
 
@@ -56,7 +56,7 @@ fn a_crowd_of_handshakes_that_stall_takes_bounded_memory_and_makes_nobody_else_w
     assert!(matches!(elsewhere.ask("INCR orders"), Value::Integer(_)));
     println!("a client elsewhere was served after {:?}", began.elapsed());
     assert!(began.elapsed() < secs(5), "{:?}", began.elapsed());
-    // Those who stall make room for those of their own origin who do not.
+    // Stalled handshakes make room for others of the same origin that do not stall.
     let mut here = RedisClient::over(client.over(connect(HERE, node.resp.addr(), None)));
     assert!(matches!(here.ask("INCR orders"), Value::Integer(_)));
     println!("a client of the same address was served after {:?}", began.elapsed());

@@ -1,5 +1,5 @@
-//! All doors at once: three nodes that share a secret speak TLS with clients and ask them for tokens, and every
-//! certificate and token is replaced while clients of both protocols go on.
+//! All protections at once: three nodes that share a secret speak TLS with clients and require tokens of them.
+//! Every certificate and token is replaced while clients of both protocols go on.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,15 +21,15 @@ use crate::harness::{
 /// The protocol of a client, and whether it keeps its connection or opens one for each request.
 const KINDS: [(&str, bool); 4] = [("http", true), ("http", false), ("resp", true), ("resp", false)];
 const CLIENTS: usize = 3 * KINDS.len();
-/// A tag that the tokens of the clients reach.
+/// A tag that the clients' tokens may use.
 const ID: &str = "/api/segment/get/orders";
 
-/// Three founders that share a secret, with a CA for clients; none runs yet.
+/// Three founders that share a secret, with a CA for clients. None is running yet.
 struct Doors {
     cluster: Cluster,
     old: Pki,
     new: Pki,
-    /// Where each node speaks the Redis protocol.
+    /// The ports of the Redis protocol, one for each node.
     resp: Vec<Port>,
 }
 
@@ -69,7 +69,7 @@ impl Doors {
         }
     }
 
-    /// Where a client of this number and kind asks.
+    /// The node and the kind of the client with this number.
     fn node_of(&self, client: usize) -> (SocketAddr, (&'static str, bool)) {
         let (node, kind) = (client % 3, KINDS[client / 3]);
         let http = self.cluster.targets()[node].1;
@@ -81,7 +81,7 @@ fn auth_file(cluster: &Cluster, id: u64) -> PathBuf {
     cluster.dir().join(format!("auth-{id}.toml"))
 }
 
-/// An auth file with a token of clients and one of operators of each of these names.
+/// An auth file with a client token and an operator token for each of these names.
 fn tokens(names: &[&str]) -> String {
     let pair = |name: &&str| {
         entry(name, "issue", "[\"ord*\"]") + &entry(&format!("ops-{name}"), "admin", "")
@@ -89,13 +89,13 @@ fn tokens(names: &[&str]) -> String {
     names.iter().map(pair).collect()
 }
 
-/// Clients of all nodes that keep asking with the token that is in use, and what came of it.
+/// Clients of all nodes that keep sending requests with the current token, and the results.
 struct Asking {
     client: TlsClient,
     stop: AtomicBool,
-    /// Whether the new tokens are shown.
+    /// Whether clients use the new tokens.
     switched: AtomicBool,
-    /// Requests by client, and of them those with the new token.
+    /// By client: all requests, and the requests with the new token.
     asked: [[AtomicU64; 2]; CLIENTS],
     failed: Mutex<Vec<String>>,
     ids: Mutex<Vec<String>>,
@@ -136,7 +136,7 @@ impl Asking {
         self.ids.lock().unwrap().extend(ids);
     }
 
-    /// Creates tags with a token of operators, each through the next node; answers how many, by token.
+    /// Creates tags with an operator's token, each through the next node; returns how many, by token.
     fn administer(&self, nodes: &[SocketAddr]) -> [usize; 2] {
         let mut kept: Vec<_> = nodes.iter().map(|node| self.client.open(*node)).collect();
         let mut made = [0, 0];
@@ -156,7 +156,7 @@ impl Asking {
         made
     }
 
-    /// Waits until every client has asked so many times more, or with the new token so many times more.
+    /// Waits until every client has sent enough further requests, or enough with the new token.
     fn await_more(&self, with_new: bool) {
         let counts = || self.asked.each_ref().map(|of| of[usize::from(with_new)].load(Relaxed));
         let from = counts();
@@ -167,7 +167,7 @@ impl Asking {
     }
 }
 
-/// An id of the Redis protocol, on a connection that is logged in as `logged_in`.
+/// An id over the Redis protocol, on a connection that is logged in as `logged_in`.
 fn incr(
     redis: &mut RedisClient<TlsStream>,
     logged_in: &mut &'static str,
@@ -216,7 +216,7 @@ fn certificates_and_tokens_are_replaced_on_three_nodes_under_load_and_no_request
             copy(&doors.new.node(id), &files(&doors.cluster, id));
             write(&auth_file(&doors.cluster, id), &tokens(&["old", "new"]));
             if id != 3 {
-                // The third looks by itself.
+                // The third node checks the files by itself.
                 doors.cluster.process(id).signal("HUP");
             }
             await_said(&mut doors.cluster, id, TAKEN);
@@ -246,7 +246,8 @@ fn certificates_and_tokens_are_replaced_on_three_nodes_under_load_and_no_request
     println!("{} ids, {made:?} tags", ids.len());
 }
 
-/// How many tags the audit says that the old and the new token of operators have created, and nobody else.
+/// How many tags the old and the new operator's token have created, according to the audit. It must name no
+/// other actor.
 fn actors(client: &TlsClient, node: SocketAddr) -> [usize; 2] {
     let (mut after, mut count) = (0, [0, 0]);
     let mut kept = client.open(node);

@@ -1,4 +1,4 @@
-//! What `mintleaf cert` writes.
+//! The files that `mintleaf cert` writes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

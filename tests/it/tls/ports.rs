@@ -1,4 +1,4 @@
-//! Whatever comes to a port that speaks TLS.
+//! All kinds of traffic at a port that speaks TLS.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ fn versions_before_1_2_and_weak_suites_are_refused() {
             let run = s_client(address, &[version]);
             assert!(run.stdout.contains(&format!("New, {name}")), "{version}: {run:?}");
         }
-        // The client is made to offer what it would not; the node refuses it.
+        // The client is configured to offer what it normally would not. The node refuses it.
         let offers = ["-cipher", "ALL:@SECLEVEL=0"];
         for version in ["-tls1", "-tls1_1"] {
             let run = s_client(address, &[&[version][..], &offers].concat());
@@ -89,7 +89,7 @@ fn a_client_without_a_certificate_of_the_ca_gets_nothing() {
     }
 }
 
-/// What comes back to these bytes until the node closes, and how long that took.
+/// The answer to these bytes up to the end of the connection, and how long that took.
 fn exchange(node: SocketAddr, bytes: &[u8]) -> (String, Duration) {
     let began = Instant::now();
     let mut stream = TcpStream::connect(node).unwrap();
@@ -152,8 +152,8 @@ fn garbage_and_silence_end_and_keep_nobody_out() {
     assert!(node.process.is_running());
 }
 
-/// Bytes of the ids' answers that a slow client leaves in the node for a while: more than sockets, the session and
-/// the node's buffer hold together.
+/// A slow client leaves the answers to this many requests in the node for a while: more bytes than the sockets,
+/// the session and the node's buffer hold together.
 const REQUESTS: usize = 60;
 
 #[test]
@@ -178,7 +178,7 @@ fn a_client_that_reads_late_gets_every_byte() {
             assert!(first > last, "{first} after {last}");
             last = ids[9_999].as_str().unwrap().parse().unwrap();
         }
-        // An answer whose end is in the session and not in the socket must not wait for the next request.
+        // If the end of an answer is in the session but not yet in the socket, it must not wait for the next request.
         assert_eq!(kept.get("/api/segment/get/a").0, 200);
     }
     let mut redis = node.client().open(node.resp.addr());

@@ -1,4 +1,4 @@
-//! Certificates that are replaced while clients of three nodes go on, on connections that are kept and on new ones.
+//! Certificates that are replaced while clients of three nodes go on, on kept connections and on new ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,13 +22,13 @@ pub(super) fn files(cluster: &Cluster, id: u64) -> [PathBuf; 2] {
 }
 
 pub(super) fn copy(from: &[PathBuf; 2], to: &[PathBuf; 2]) {
-    // The key goes first: until the certificate follows, the two do not fit, and the old ones stay.
+    // The key is written first. Until the certificate follows, the two do not match, and the old ones stay in use.
     for at in [1, 0] {
         replace(&to[at], fs::read(&from[at]).unwrap());
     }
 }
 
-/// The certificate that a node shows to a new connection.
+/// The certificate that a node presents on a new connection.
 pub(super) fn shown(client: &TlsClient, node: SocketAddr) -> Vec<u8> {
     let mut kept = client.open(node);
     assert_eq!(kept.get("/livez").0, 200);
@@ -126,7 +126,7 @@ fn certificates_are_replaced_on_three_nodes_under_load_and_no_request_fails() {
         for (id, node) in cluster.targets() {
             let before = shown(&client, node);
             let own = files(&cluster, id);
-            // Half a file changes nothing.
+            // An incomplete file changes nothing.
             let made = new.node(id);
             let whole = fs::read(&own[0]).unwrap();
             replace(&own[0], &whole[..whole.len() / 2]);
@@ -135,7 +135,7 @@ fn certificates_are_replaced_on_three_nodes_under_load_and_no_request_fails() {
             assert_eq!(shown(&client, node), before);
             copy(&made, &own);
             if id == 1 {
-                // The others look by themselves.
+                // The others check the files by themselves.
                 cluster.process(id).signal("HUP");
             }
             await_said(&mut cluster, id, TAKEN);
@@ -214,7 +214,7 @@ fn connections_of_a_ca_that_left_the_file_end_between_two_requests_and_others_go
     }
     redis.ask("INCR orders").integer();
 
-    // Both CAs are believed: nobody's connection ends. A look at it takes a second at most.
+    // Both CAs are trusted, so no connection ends. A check of the files takes a second at most.
     took(&[old_cas, new_cas.clone()].concat());
     let mut later = new.open(http);
     let until = Instant::now() + secs(2);

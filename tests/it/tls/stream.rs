@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, Strea
 use crate::harness::{RedisClient, secs};
 use crate::kept::Kept;
 
-/// Whom to believe.
+/// A client, with the CAs that it trusts.
 #[derive(Clone)]
 pub(super) struct TlsClient(Arc<ClientConfig>);
 
@@ -23,7 +23,7 @@ impl TlsClient {
         Self(Arc::new(believing(cas).with_no_client_auth()))
     }
 
-    /// The same, which shows the certificate in the first of these files.
+    /// The same, with the client certificate in the first of these files.
     pub(super) fn showing([certificate, key]: &[PathBuf; 2], cas: &[PathBuf]) -> Self {
         let chain = CertificateDer::pem_file_iter(certificate).unwrap();
         let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
@@ -46,7 +46,7 @@ impl TlsClient {
         self.over(tcp)
     }
 
-    /// A session over a connection that is open.
+    /// A session over an open connection.
     pub(super) fn over(&self, tcp: TcpStream) -> TlsStream {
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
@@ -58,12 +58,12 @@ impl TlsClient {
 pub(super) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Kept<TlsStream> {
-    /// GET; the status and the body.
+    /// GET. Returns the status and the body.
     pub(super) fn get(&mut self, path: &str) -> (u16, String) {
         self.get_with(path, "")
     }
 
-    /// POST of JSON with these header lines; the status and the body.
+    /// POST of JSON with these header lines. Returns the status and the body.
     pub(super) fn post_with(&mut self, path: &str, headers: &str, json: &str) -> (u16, String) {
         let length = json.len();
         self.send(&format!(
@@ -73,7 +73,7 @@ impl Kept<TlsStream> {
         self.answer()
     }
 
-    /// The node's certificate, as it was shown when the connection began.
+    /// The node's certificate from the start of the connection.
     pub(super) fn certificate(&self) -> Vec<u8> {
         self.0.get_ref().conn.peer_certificates().unwrap()[0].to_vec()
     }

@@ -1,5 +1,4 @@
-//! Clients that people use, over TLS and with a token. A test whose client is not installed says that it is
-//! skipped.
+//! Widely used clients, over TLS and with a token. If a client is not installed, its test reports that it is skipped.
 
 use std::process::Command;
 
@@ -8,7 +7,7 @@ use super::{Secured, curl, port, runs};
 use crate::auth::{entry, token, write};
 use crate::harness::{Finished, eventually, mintleaf, python_with_redis, secs};
 
-/// A node that speaks TLS and asks for tokens: `shop` may take ids of `pay*`, `ops` may do everything.
+/// A node that speaks TLS and requires tokens: `shop` may take ids of `pay*`, `ops` may do everything.
 fn guarded() -> Secured {
     Secured::start_with(|pki| {
         let file = pki.path("auth.toml");
@@ -98,7 +97,7 @@ fn redis_py_logs_in_within_tls() {
     assert!(run.code == Some(0) && run.stdout.starts_with("redis-py "), "{run:?}");
 }
 
-/// What every Java can do without a library, on connections that it keeps.
+/// A program with only Java's standard library, on connections that it keeps.
 const JAVA: &str = r#"
 import java.io.*;
 import java.net.*;

@@ -1,4 +1,4 @@
-//! Clients of tags with shapes: a strict one, a sequence, and two with periods, one of them strict.
+//! Clients of tags with shapes: a strict one, a sequence, and two with periods, one of which is strict.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::machine::Serving;
 const STRICT: &str = "invoices";
 /// A counter for each key.
 const SEQUENCE: &str = "rooms";
-/// Tags whose ids begin at 1 in each period; those of the second rise over the whole cluster.
+/// Tags whose ids begin at 1 in each period. The ids of the second rise over the whole cluster.
 const PERIODS: &str = "receipts";
 const STRICT_PERIODS: &str = "bills";
 
-/// Ids that one grab of a tag with a shape reserves: few, so that there are many grabs.
+/// How many ids one grab of a tag with a shape reserves. They are few, so that there are many grabs.
 const STEP: u32 = 20;
-/// Keys of the sequence that half of the requests are for.
+/// The keys of the sequence that half of the requests use.
 const HOT_KEYS: u64 = 4;
-/// How many keys there are. They lie in few sections, so that keys are forgotten whose section is not.
+/// The number of keys. They lie in few sections, so that nodes forget keys without forgetting their sections.
 const KEYS: usize = 240;
 const SECTIONS_USED: u16 = 48;
-/// How long each tag with a shape is asked whether it serves.
+/// How long the check takes at most, for each tag with a shape.
 const ASKED: Duration = Duration::from_secs(3);
 
 static KEY_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -38,7 +38,7 @@ static KEY_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 impl Clients {
-    /// Takes ids of the strict tag; now and then creates it, deletes it, or freezes it for a while.
+    /// Takes ids of the strict tag. Sometimes creates it, deletes it, or freezes it for a while.
     pub(super) async fn strict(&self, serving: &Serving, count: u64) -> Outcome {
         match self.random.within(0..100) {
             0..14 => self.meddle(serving, STRICT).await,
@@ -46,7 +46,7 @@ impl Clients {
         }
     }
 
-    /// Takes numbers of keys, or asks for the last one; now and then creates, deletes or freezes the sequence.
+    /// Takes numbers of keys, or asks for the last one. Sometimes creates, deletes or freezes the sequence.
     pub(super) async fn sequence(&self, serving: &Serving) -> Outcome {
         match self.random.within(0..100) {
             0..10 => self.meddle(serving, SEQUENCE).await,
@@ -60,7 +60,7 @@ impl Clients {
         }
     }
 
-    /// Takes ids of a tag with periods; now and then creates, deletes or freezes it.
+    /// Takes ids of a tag with periods. Sometimes creates, deletes or freezes it.
     pub(super) async fn periods(&self, serving: &Serving, count: u64) -> Outcome {
         let tag = self.random.pick(&[PERIODS, STRICT_PERIODS]);
         match self.random.within(0..100) {
@@ -69,13 +69,13 @@ impl Clients {
         }
     }
 
-    /// Takes something of every tag with a shape. Returns the error of the first that a healed cluster must not have.
+    /// Takes ids or numbers of every tag with a shape. Returns the first error that a healed cluster must not return.
     pub(crate) async fn take_shaped(&self, serving: &Serving, key: Option<String>) -> Outcome {
         let strict = self.take_strict(serving, 1).await;
         let key = key.unwrap_or_else(|| self.key().to_owned());
         let numbers = self.take_numbers(serving, vec![(&key, 1)]).await;
         let ids = self.take_of_period(serving, PERIODS, 1).await;
-        // A strict tag that followed most clocks into a later period does not come back.
+        // A strict tag that followed most clocks into a later period never goes back.
         drop(self.take_of_period(serving, STRICT_PERIODS, 1).await);
         let is_fault = |outcome: &Outcome| {
             matches!(outcome, Err(Error::Unavailable { .. } | Error::Overloaded))
@@ -83,7 +83,7 @@ impl Clients {
         [strict, numbers, ids].into_iter().find(is_fault).unwrap_or(Ok(()))
     }
 
-    /// Takes ids of a tag that another cluster had, which is made here unless it is there.
+    /// Takes ids of a tag that another cluster had. Creates the tag here first if necessary.
     pub(crate) async fn use_again(&self, serving: &Serving, tag: &str) {
         let used = async {
             if self.shape_of(tag).is_none() {
@@ -139,7 +139,7 @@ impl Clients {
         &KEY_NAMES[self.random.within(range) as usize]
     }
 
-    /// Takes ids of the strict tag, if this node knows that it is there; the oracle judges them.
+    /// Takes ids of the strict tag, if this node knows that the tag exists; the oracle judges them.
     async fn take_strict(&self, serving: &Serving, count: u64) -> Outcome {
         if !serving.services.ids.is_in_strict_order(STRICT) {
             return Ok(());
@@ -151,9 +151,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Takes ids of a tag with periods, if this node knows that it is there; the oracle judges them.
+    /// Takes ids of a tag with periods, if this node knows that the tag exists; the oracle judges them.
     async fn take_of_period(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
-        // Another tag would be created where there is none.
+        // Otherwise the request would create a plain tag.
         if serving.services.ids.shape(tag).is_none() {
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Takes so many numbers of each of these keys; the oracle judges them.
+    /// Takes the given count of numbers of each key; the oracle judges them.
     async fn take_numbers(&self, serving: &Serving, counts: Vec<(&str, u64)>) -> Outcome {
         let floor = |(key, _): &(&str, u64)| self.oracle.highest_number(SEQUENCE, key);
         let floors: Vec<u64> = counts.iter().map(floor).collect();

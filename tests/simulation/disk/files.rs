@@ -1,10 +1,11 @@
-//! The content of a simulated log in the files of a real one, for what reads and makes directories of stopped nodes.
+//! Converts a simulated log to the files of a real one and back, for code that reads and makes directories of
+//! stopped nodes.
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 
 use super::{Content, Image};
 
-/// Every name of a value.
+/// The names of all values.
 const KEYS: [MetaKey; 8] = [
     MetaKey::Vote,
     MetaKey::Committed,

@@ -1,8 +1,8 @@
-//! A trace that people read: the messages between nodes, and what happens around them.
+//! A trace for people: the messages between nodes, and the events around them.
 //!
-//! A message that says nothing new is folded: a heartbeat after the first with its commit index, a
-//! request that repeats the one before it on its link, and the answers to both. Folded messages are
-//! counted on a line of their own. Messages of one moment that say the same share a line.
+//! Messages without news are folded: a heartbeat after the first one with its commit index, a request that
+//! repeats the previous one on its link, and the answers to both. A separate line counts the folded messages.
+//! Messages of the same moment with the same text share a line.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -19,12 +19,12 @@ pub(crate) struct Narrator {
 #[derive(Default)]
 struct Told {
     text: String,
-    /// When the scene began. Nothing is written before.
+    /// When the scene began. Nothing is written before that.
     began: Option<Instant>,
     /// The message that others of the same moment may still join.
     open: Option<Line>,
-    /// The last request of each kind on each link: sender, receiver, kind. One that does not arrive is
-    /// kept without its text, so that all its repetitions are folded.
+    /// The last request of each kind on each link: sender, receiver, kind. A request that does not arrive is
+    /// stored without its text, so that all its repetitions are folded.
     last: BTreeMap<(u64, u64, &'static str), (Fate, String)>,
     /// How many requests were folded since the last line, by kind.
     folded: BTreeMap<&'static str, u64>,
@@ -42,7 +42,7 @@ struct Line {
     text: String,
 }
 
-/// What becomes of a message on its way.
+/// What happens to a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
     /// It arrives.
@@ -68,19 +68,19 @@ impl Narrator {
         Self { told: Mutex::default() }
     }
 
-    /// Begins to write.
+    /// Starts writing.
     pub(crate) fn listen(&self) {
         let told = &mut *self.told.lock();
         told.began = Some(Instant::now());
         told.folded.clear();
     }
 
-    /// Writes what happens besides messages.
+    /// Writes an event that is not a message.
     pub(crate) fn say(&self, what: impl Display) {
         self.told.lock().event("==", what);
     }
 
-    /// Writes a request. Returns its kind if it says something new: then its answer is written as well.
+    /// Writes a request. Returns its kind if the request has news; then its answer is written too.
     pub(crate) fn request(
         &self,
         from: u64,

@@ -1,4 +1,4 @@
-//! The scenes: small courses of events, each of which shows one thing.
+//! The scenes: short courses of events, each of which shows one thing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use super::narrator::Narrator;
 use super::stage::{Cast, FOUNDERS, NEWCOMER, Stage};
 use crate::net::address;
 
-/// Long enough for everything that a step sets off, such as the answers and the next heartbeat.
+/// Long enough for all effects of a step, such as the answers and the next heartbeat.
 const SETTLING: Duration = Duration::from_millis(500);
-/// How long two followers are apart without a leader: their leases are over by then, and the one with the
-/// shorter log is the first to ask again.
+/// How long two followers are separated without a leader. By then their leases have expired, and the one with
+/// the shorter log is the first to ask again.
 const APART: Duration = Duration::from_millis(1250);
 
 /// A scene, whose trace is kept.
 pub(crate) struct Scene {
     /// The name of its file, without the extension.
     pub(crate) name: &'static str,
-    /// The first lines of its file: what one sees, and where it is described.
+    /// The first lines of its file: what it shows, and where that is described.
     pub(crate) head: &'static str,
     play: for<'a> fn(&'a Stage) -> Played<'a>,
 }
 
 type Played<'a> = std::pin::Pin<Box<dyn Future<Output = Option<()>> + 'a>>;
 
-/// Every scene.
+/// All scenes.
 pub(crate) const SCENES: [Scene; 6] = [
     Scene {
         name: "bootstrap",
@@ -95,8 +95,8 @@ passed. The votes of the candidate and of the old leader are a majority.",
     },
 ];
 
-/// Plays a scene, with the nodes' directories under `dir`. Answers its trace; says instead why it came to
-/// no end.
+/// Plays a scene, with the nodes' directories under `dir`. Returns its trace, or the reason why the scene could
+/// not be completed.
 pub(crate) async fn play(scene: &Scene, dir: &Path) -> Result<String, String> {
     let narrator = Arc::new(Narrator::new());
     let stage = Stage::new(Arc::clone(&narrator), dir);

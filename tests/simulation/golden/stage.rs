@@ -1,7 +1,7 @@
-//! The cluster on which a scene is played: three founders and a node that may join, without chance.
+//! The cluster of a scene: three founders and a node that may join, without chance.
 //!
-//! Every message and every access to a disk takes a millisecond, and the random numbers of election timeouts
-//! come from one seed. So a scene has the same trace each time, to the byte.
+//! Every message and every disk access takes a millisecond, and the random numbers of election timeouts come
+//! from one seed. So each run of a scene has the same trace, byte by byte.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::turn::Turn;
 
-/// Of the random numbers: election timeouts, and the identities of stores and clusters.
+/// The seed of the random numbers: election timeouts, and the identities of stores and clusters.
 pub(crate) const SEED: u64 = 1;
 /// The nodes 1 to 3 bootstrap the cluster.
 pub(super) const FOUNDERS: u64 = 3;
@@ -31,12 +31,12 @@ pub(super) const FOUNDERS: u64 = 3;
 pub(super) const NEWCOMER: u64 = 4;
 const DISK_LATENCY: Duration = Duration::from_millis(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-/// Every wait of a scene ends by then.
+/// The longest wait of a scene.
 const STEP_MAX: Duration = Duration::from_secs(20);
-/// Long enough after the bootstrap that every node has what it asks for at its start.
+/// The calm after the bootstrap. By its end every node has received what it asks for at its start.
 const CALM: Duration = Duration::from_secs(5);
 
-/// A cluster on which a scene is played.
+/// The cluster of a scene.
 pub(super) struct Stage {
     pub(super) narrator: Arc<Narrator>,
     pub(super) site: Arc<Site>,
@@ -44,7 +44,7 @@ pub(super) struct Stage {
     pub(super) machines: Vec<Arc<Machine>>,
 }
 
-/// The nodes of a cluster that serves, by what they do.
+/// The nodes of a running cluster, by their roles.
 pub(super) struct Cast {
     pub(super) leader: u64,
     pub(super) followers: [u64; 2],
@@ -82,7 +82,7 @@ impl Stage {
         Self { narrator, site, machines }
     }
 
-    /// Starts the founders, waits until everything is calm, and begins the trace there.
+    /// Starts the founders, waits until the cluster is calm, and then begins the trace.
     pub(super) async fn begin(&self) -> Option<Cast> {
         (1..=FOUNDERS).for_each(|id| self.machine(id).start());
         for id in 1..=FOUNDERS {
@@ -105,7 +105,7 @@ impl Stage {
         self.machine(id).serving()
     }
 
-    /// The node that leads, and knows it.
+    /// The node that leads and knows that it does.
     pub(super) fn leader(&self) -> Option<u64> {
         let leads = |id: &u64| {
             let status = self.serving(*id)?.replica.node().status();
@@ -137,7 +137,7 @@ impl Stage {
         self.site.net.conditions.lock().cut.clear();
     }
 
-    /// Has a client create a tag at a node: one command.
+    /// Creates a tag at a node, as a client does: one command.
     pub(super) async fn create_tag(&self, id: u64, tag: &'static str) -> Option<()> {
         self.narrator.say(format_args!("a client creates a tag at n{id}: one command"));
         self.at(id, move |serving| async move {
@@ -163,7 +163,7 @@ impl Stage {
         timeout(STEP_MAX, process.spawn(call(serving))).await.ok()?.ok()?
     }
 
-    /// Waits for something that comes in time.
+    /// Waits until `look` returns a value, for a limited time.
     pub(super) async fn until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         let looked = timeout(STEP_MAX, async {
             loop {

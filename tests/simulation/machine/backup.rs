@@ -1,5 +1,5 @@
-//! A machine's data: lost, copied, put back and damaged. Copies are also made as an operator has them, for the
-//! restore of a whole cluster.
+//! The loss, copy, restore and damage of a machine's data. There are also copies in the form that operators
+//! have, to restore a whole cluster from.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -33,7 +33,7 @@ impl Machine {
         *self.store.lock() = None;
     }
 
-    /// Copies everything that is on the disk.
+    /// Copies the contents of the disk.
     pub(crate) fn backup(&self) -> Backup {
         let copy = self.dir.with_extension("backup");
         drop(std::fs::remove_dir_all(&copy));
@@ -48,8 +48,9 @@ impl Machine {
         self.disk.restore(Some(backup.log));
     }
 
-    /// Writes a copy of the directory to `to`, as the machine has it while it is down: the snapshot and the log in
-    /// files that the product reads. Returns whether the machine is down and its node was ever in a cluster.
+    /// Writes a copy of the directory to `to`, as the machine has it while it is down: the snapshot and the
+    /// log, in files that the product can read. Returns whether the machine is down and its node was ever in a
+    /// cluster.
     pub(crate) fn copy_stopped(&self, to: &Path) -> bool {
         let there = !self.is_up() && self.disk.has_taken_part() && self.dir.is_dir();
         there && self.write_stopped(to).expect("a stopped directory can be copied")
@@ -60,12 +61,12 @@ impl Machine {
         copy_dir(&self.dir, &between)?;
         let from = DataDir::open_moved(&between, 0, self.node_id).map_err(io::Error::other)?;
         let snapshot = Snapshots::open(&from).and_then(|snapshots| snapshots.latest());
-        // A snapshot that is damaged on purpose is nothing to begin with.
+        // A deliberately damaged snapshot is of no use here.
         let Ok(snapshot) = snapshot else { return Ok(false) };
         let made =
             DataDir::open_for(to, from.store_id(), self.node_id).map_err(io::Error::other)?;
         if let Some(snapshot) = snapshot {
-            // What the witness wrote in front of the state is no part of it.
+            // The part that the witness wrote in front of the state does not belong to it.
             let mut state = snapshot.body();
             let (_, rest) = witnessed(&mut state)?;
             let mut state = rest.chain(state);
@@ -79,14 +80,13 @@ impl Machine {
         Ok(true)
     }
 
-    /// Takes over a directory that the product has made. The machine has had no process yet.
+    /// Takes over a directory that the product has made. No process has run on this machine yet.
     pub(crate) fn take_over(&self) {
         let dir = DataDir::open_moved(&self.dir, 0, self.node_id).expect("a data directory");
         self.disk.restore(Some(Image::read_from(&dir).expect("a log that opens")));
     }
 
-    /// Changes one bit of the current snapshot, and returns whether there is a snapshot. The machine must
-    /// be down.
+    /// Changes one bit of the current snapshot. Returns whether there is a snapshot. The machine must be down.
     pub(crate) fn damage_snapshot(&self, random: u64) -> bool {
         let path = self.dir.join("snapshot").join("current");
         let Ok(mut bytes) = std::fs::read(&path) else { return false };
@@ -96,7 +96,7 @@ impl Machine {
     }
 }
 
-/// Writes a backup of a node that serves, as the product does for a client. Returns whether the node is in a cluster.
+/// Writes a backup of a running node, as the product does for a client. Returns whether the node is in a cluster.
 pub(crate) fn back_up(serving: &Serving, to: &Path) -> bool {
     let Ok((head, frozen)) = serving.services.backup.freeze() else { return false };
     let mut out = BufWriter::new(File::create(to).expect("a file can be made"));

@@ -1,4 +1,4 @@
-//! How processes on a machine end, and pause: a crash, a clean stop, and a drain before it.
+//! How processes on a machine end and pause: a crash, a clean stop, and a drain before it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,18 +10,18 @@ use tokio::time::{sleep, timeout};
 use super::Machine;
 use crate::net::lost_host;
 
-/// Longest time that a clean stop takes of a machine that shall not start again.
+/// The longest time for a clean stop of a machine that will not start again.
 const STOP_MAX: Duration = Duration::from_secs(20);
 
 impl Machine {
-    /// Ends it for good. It must be down.
+    /// Shuts it down for good. It must be down already.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
-        // A restart that was under way may have brought it up.
+        // A restart that was under way may have started it.
         self.end();
     }
 
-    /// Ends the process at once. [`Disk::crash`] decides what is left of unsynced operations.
+    /// Ends the process at once. [`Disk::crash`] decides which unsynced operations survive.
     pub(super) fn end(&self) {
         let Some(running) = self.running.lock().take() else { return };
         running.alive.store(false, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl Machine {
         running.supervisor.abort();
     }
 
-    /// Stops the process cleanly, as a signal does. It serves no client from now on.
+    /// Stops the process cleanly, as a signal does. From now on it serves no client.
     pub(crate) fn stop(&self) -> bool {
         let mut running = self.running.lock();
         let Some(serving) = running.as_mut().filter(|running| running.serving.is_some()) else {
@@ -42,7 +42,7 @@ impl Machine {
         serving.stop.take().is_some_and(|stop| stop.send(()).is_ok())
     }
 
-    /// Pauses the process here, if one runs, while time goes on. Returns whether it did.
+    /// Pauses the process here, if one is running, while time goes on. Returns whether there was one.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let process = self.running.lock().as_ref().map(|running| Arc::clone(&running.process));
         let Some(process) = process.filter(|_| !self.disk.is_failing()) else { return false };
@@ -67,8 +67,8 @@ impl Machine {
         self.disk.crash()
     }
 
-    /// Ends the process as a request to stop does: for `time` it is not ready and goes on serving, and hands
-    /// leadership over whenever it leads; then it stops. Returns whether a process serves here.
+    /// Ends the process as a stop request does. For `time` it is not ready but keeps serving, and hands
+    /// leadership over whenever it leads. Then it stops. Returns whether a process serves here.
     pub(crate) fn drain(self: &Arc<Self>, time: Duration) -> bool {
         let Some(serving) = self.serving() else { return false };
         serving.services.cluster.begin_draining();
@@ -85,7 +85,7 @@ impl Machine {
         true
     }
 
-    /// Ends it for good, with a clean stop of its process where that serves.
+    /// Shuts it down for good, with a clean stop of its process if that works.
     pub(crate) async fn stop_for_good(&self) {
         self.retired.store(true, Ordering::Relaxed);
         if self.stop() {
@@ -94,13 +94,13 @@ impl Machine {
                     sleep(Duration::from_millis(20)).await;
                 }
             };
-            // What does not stop is killed.
+            // A process that does not stop in time is killed.
             drop(timeout(STOP_MAX, stopped).await);
         }
         self.crash();
     }
 
-    /// Starts the node of a machine that was ended for good once more, by mistake, where nobody calls it.
+    /// Starts the node of a retired machine once more, by mistake, at a host that no message reaches.
     pub(crate) fn start_by_mistake(self: &Arc<Self>) {
         self.host.store(lost_host(self.node_id), Ordering::Relaxed);
         self.retired.store(false, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What all clusters of a run together have reserved and given: a cluster and those that were restored from copies
-//! of it share one supply of ids.
+//! What all clusters of a run together have reserved and given. A cluster and those that were restored from
+//! copies of it share one supply of ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,21 +8,21 @@ use std::sync::atomic::AtomicU64;
 use mintleaf_core::shape::PeriodNumber;
 use parking_lot::Mutex;
 
-/// Disjoint ranges by their start: their end.
+/// Disjoint ranges: start and end.
 type Ranges = BTreeMap<u64, u64>;
 
-/// What numbers are unique within: a part of a tag.
+/// The part of a tag where numbers are unique.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Part {
-    /// All of it.
+    /// The whole tag.
     Whole,
     /// A period of it.
     Period {
         number: PeriodNumber,
         start_ms: u64,
         end_ms: u64,
-        /// How many clusters of its line had another one going on beside, and begin this period at 1 as that does.
-        /// Nothing keeps the ids of such two apart.
+        /// How many clusters of its line of descent had an old cluster that continued beside them and began
+        /// this period at 1, as they did. Ids of two such clusters may coincide.
         age: usize,
     },
     /// The keys of a section.
@@ -37,9 +37,9 @@ pub(crate) type Name = (String, Part);
 /// What several clusters have handed out.
 #[derive(Default)]
 pub(super) struct HandedOut {
-    /// By line, the intervals that grabs reserved, in whichever cluster.
+    /// By line, the intervals that grabs reserved in any cluster.
     reserved: Mutex<BTreeMap<Name, Ranges>>,
-    /// The ranges that clients were given. Those of a sequence are of its keys.
+    /// The ranges that clients were given. The ranges of a sequence belong to its keys.
     given: Mutex<BTreeMap<Name, Ranges>>,
     /// How many ids clients were given, and how many commands were applied.
     pub(super) ids: AtomicU64,
@@ -47,12 +47,12 @@ pub(super) struct HandedOut {
 }
 
 impl HandedOut {
-    /// Notes an interval that a grab reserved. Returns whether no other cluster has reserved any of it.
+    /// Notes an interval that a grab reserved. Returns whether no cluster had reserved any part of it.
     pub(super) fn reserve(&self, of: &Name, range: &Range<u64>) -> bool {
         insert(self.reserved.lock().entry(of.clone()).or_default(), range)
     }
 
-    /// Notes ids that a client was given. Returns whether nobody was given any of them before.
+    /// Notes ids that a client was given. Returns whether no client was given any of them before.
     pub(super) fn give(&self, of: &Name, range: &Range<u64>) -> bool {
         insert(self.given.lock().entry(of.clone()).or_default(), range)
     }
@@ -65,12 +65,13 @@ impl HandedOut {
     }
 }
 
-/// Snowflake ids that clients were given. A cluster that goes on beside the one restored from its copy has its own.
+/// Snowflake ids that clients were given. A cluster that continues beside the one restored from its copy has a
+/// separate set.
 #[derive(Default)]
 pub(super) struct Snowflakes(Mutex<Ranges>);
 
 impl Snowflakes {
-    /// Notes ids that a client was given. Returns whether nobody was given any of them before.
+    /// Notes ids that a client was given. Returns whether no client was given any of them before.
     pub(super) fn give(&self, range: &Range<u64>) -> bool {
         insert(&mut self.0.lock(), range)
     }
@@ -81,7 +82,7 @@ impl Snowflakes {
     }
 }
 
-/// Inserts a range. Returns whether it overlaps none that is there, and does not begin at 0.
+/// Inserts a range. Returns whether it overlaps no other range, and does not begin at 0.
 fn insert(ranges: &mut Ranges, range: &Range<u64>) -> bool {
     let before = ranges.range(..range.end).next_back();
     let is_new = before.is_none_or(|(_, &end)| end <= range.start);

@@ -1,5 +1,6 @@
-//! Small histories of sequences and of tags with periods: each breaks one promise, or none, and the judge must say so.
-//! Every campaign begins with them, because a judge that finds nothing may be one that cannot.
+//! Small histories of sequences and of tags with periods. Each breaks one promise, or none, and the judge must
+//! find that. Every campaign begins with them, because a judge that finds nothing may be unable to find
+//! anything.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +25,7 @@ const SECOND: PeriodNumber = PeriodNumber(20_270_102);
 const NODES: [Incarnation; 2] =
     [Incarnation { node_id: 1, number: 1 }, Incarnation { node_id: 2, number: 1 }];
 
-/// A history, and what the judge must say of it: words of its complaint, or nothing at all.
+/// A history, and words of the complaint that the judge must make; `None` for no complaint.
 struct History(&'static str, fn(&Told), Option<&'static str>);
 
 const HISTORIES: [History; 19] = [
@@ -204,7 +205,7 @@ const HISTORIES: [History; 19] = [
     ),
 ];
 
-/// Judges all of them. Returns whether the judge says of each what it must.
+/// Judges all of them. Returns whether the judge's verdict on each is right.
 pub(crate) fn judge_all() -> bool {
     let mut misjudged = 0;
     for History(name, tell, broken) in &HISTORIES {
@@ -213,7 +214,7 @@ pub(crate) fn judge_all() -> bool {
         tell(&Told(Oracle::new(Arc::clone(&trace), format)));
         let said = trace.violations();
         let is_right = match broken {
-            // A broken promise may break more.
+            // One broken promise may break more.
             Some(words) => said.first().is_some_and(|first| first.contains(words)),
             None => said.is_empty(),
         };
@@ -230,7 +231,7 @@ pub(crate) fn judge_all() -> bool {
     misjudged == 0
 }
 
-/// A cluster of which a history tells.
+/// The cluster of a history.
 struct Told(Oracle);
 
 impl Told {
@@ -254,14 +255,14 @@ impl Told {
         );
     }
 
-    /// A day gets an interval, so many milliseconds after the first day has begun.
+    /// A day gets an interval, `now_ms` milliseconds after the first day began.
     fn period(&self, number: PeriodNumber, ids: Range<u64>, now_ms: u64) {
         let start_ms = NEW_YEAR_MS + u64::from(number.0 - FIRST.0) * DAY_MS;
         let line = Line::Period { number, start_ms, end_ms: start_ms + DAY_MS };
         self.committed(line, None, ids, now_ms);
     }
 
-    /// Numbers are given to a call that began when all before it had been answered.
+    /// Numbers are given to a call that began after all earlier calls had been answered.
     fn numbers(&self, node: usize, key: &str, numbers: Range<u64>) {
         self.numbers_since(node, self.0.highest_number("tag", key), key, numbers);
     }
@@ -285,7 +286,7 @@ impl Told {
         self.0.given_in_strict_order(NODES[node], of, std::slice::from_ref(&ids), before);
     }
 
-    /// The cluster that was made of a copy on the evening of the first day.
+    /// The cluster that was made from a copy on the evening of the first day.
     fn restored(&self, beside: bool) -> Self {
         Self(self.0.of_the_restored(NEW_YEAR_MS + 3 * DAY_MS / 4, beside))
     }

@@ -1,4 +1,4 @@
-//! What the judge knows of the number lines of tags, and how it judges what is reserved of them and given.
+//! The judge's knowledge of the number lines of tags, and its rules for reserved and given ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) struct Interval {
     pub(super) end: u64,
     /// The incarnation that gave an id of it to a client.
     giver: Option<Incarnation>,
-    /// Under which leadership it was reserved, of a line that the leader alone draws from.
+    /// The leadership that reserved it, if only the leader draws from the line.
     pub(super) by: Option<Leadership>,
 }
 
@@ -25,14 +25,14 @@ pub(super) struct Interval {
 pub(super) struct Line {
     pub(super) max_id: u64,
     pub(super) committed: BTreeMap<u64, Interval>,
-    /// For each incarnation the end of the highest range that it has given.
+    /// For each incarnation, the end of the highest range that it has given.
     highest: BTreeMap<Incarnation, u64>,
 }
 
-/// Which part of a tag ids are of, as a call sees it: the period, if the tag has periods.
+/// The part of a tag that ids belong to, as a call sees it: the period, if the tag has periods.
 pub(crate) type Period = Option<PeriodNumber>;
 
-/// A grab of a line that reserved something.
+/// A grab of a line that reserved ids.
 pub(super) struct Reserved<'a> {
     pub(super) tag: &'a str,
     pub(super) line: shape::Line,
@@ -43,7 +43,7 @@ pub(super) struct Reserved<'a> {
 }
 
 impl Oracle {
-    /// By line, the first id above all that this cluster and its kin have reserved.
+    /// By line, the first id above all that this cluster and its relatives have reserved.
     pub(crate) fn ends(&self) -> BTreeMap<Name, u64> {
         self.handed_out.ends()
     }
@@ -59,7 +59,7 @@ impl Oracle {
         self.known.lock().lines.get(&(tag.to_owned(), Part::Whole)).map(|line| line.max_id)
     }
 
-    /// Whether this cluster keeps the ids of a line apart from those of all its kin.
+    /// Whether the ids of a line in this cluster must differ from those of all its relatives.
     pub(crate) fn keeps_apart(&self, part: &Part) -> bool {
         match *part {
             Part::Period { number, start_ms, end_ms, .. } => {
@@ -92,7 +92,7 @@ impl Oracle {
             std::collections::btree_map::Entry::Occupied(held) => (false, held.into_mut()),
         };
         let Range { start, end } = ids;
-        // Lines of a restored cluster begin where its copy has them. Only whole lines are raised by administrators.
+        // Lines of a restored cluster begin where its copy has them. Administrators raise only whole lines.
         let expected = if is_new { 1 } else { history.max_id };
         let is_exact = !is_whole && !(is_new && self.is_restored);
         if start < history.max_id || end <= start || is_exact && start != expected {
@@ -107,7 +107,7 @@ impl Oracle {
         history.committed.insert(start, Interval { end, giver: None, by });
     }
 
-    /// Judges the row of a tag that a change was answered with.
+    /// Judges the row of a tag in the answer to a change.
     pub(super) fn row_shown(&self, known: &mut Known, row: &TagRow, shape: Option<&Shape>) {
         let tag = row.tag.as_str();
         let has_one_line =
@@ -120,8 +120,8 @@ impl Oracle {
             line.max_id = row.max_id;
             return;
         }
-        // The row shows the mark of the latest period, or of the section that came furthest. A restored cluster may
-        // have either in its copy.
+        // The row shows the mark of the latest period, or of the section that is furthest. A restored cluster
+        // may have either from its copy.
         let marks = lines_of(known, tag).map(|(part, line)| match part {
             Part::Period { .. } => (part, line.max_id),
             _ => (&Part::Whole, line.max_id),
@@ -132,8 +132,8 @@ impl Oracle {
         }
     }
 
-    /// The end of the highest ids of a tag that an incarnation has given so far, by period. The ids of a later call
-    /// must lie above it.
+    /// The end of the highest ids of a tag that an incarnation has given so far, by period. The ids of a later
+    /// call must lie above it.
     pub(crate) fn highest_of(&self, incarnation: Incarnation, tag: &str) -> BTreeMap<Period, u64> {
         let known = self.known.lock();
         let highest = lines_of(&known, tag).filter_map(|(part, line)| {
@@ -173,13 +173,13 @@ impl Oracle {
         }
     }
 
-    /// The period and the end of the highest ids of a strict tag that any client was given so far. The ids of every
-    /// later call, of whichever node, must lie above it.
+    /// The period and the end of the highest ids of a strict tag that any client was given so far. The ids of
+    /// every later call, at any node, must lie above it.
     pub(crate) fn highest_answered(&self, tag: &str) -> (Period, u64) {
         self.known.lock().strict.get(tag).copied().unwrap_or_default()
     }
 
-    /// Judges ids of a strict tag that a call gave to a client. `before` is what was the highest before the call.
+    /// Judges ids of a strict tag that a call gave to a client. `before` is the highest end before the call.
     pub(crate) fn given_in_strict_order(
         &self,
         incarnation: Incarnation,
@@ -208,19 +208,19 @@ impl Oracle {
         }
     }
 
-    /// Notes ids that a client was given, which nobody else may have been given.
+    /// Notes ids that a client was given. No other client may have been given any of them.
     pub(super) fn note_given(&self, of: &Name, range: &Range<u64>) {
         self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
         self.check_once(format_args!("{of:?}"), range, self.handed_out.give(of, range));
     }
 
-    /// What the numbers of a line are unique within.
+    /// The part of a tag where the numbers of a line are unique.
     pub(super) fn part(&self, line: shape::Line) -> Part {
         match line {
             shape::Line::Whole => Part::Whole,
             shape::Line::Section(section) => Part::Section(section),
             shape::Line::Period { number, start_ms, end_ms } => {
-                // From one length behind the floor on, each of two clusters begins a period at 1.
+                // From one period length behind the floor on, each of the two clusters begins its periods at 1.
                 let apart = |floor_ms: &&u64| start_ms >= **floor_ms + (end_ms - start_ms);
                 let age = self.beside_from_ms.iter().filter(apart).count();
                 Part::Period { number, start_ms, end_ms, age }
@@ -228,7 +228,7 @@ impl Oracle {
         }
     }
 
-    /// The part of a tag that ids of a period are of, or of no period.
+    /// The part of a tag that the ids of a period belong to, or ids without a period.
     fn part_of(&self, known: &Known, tag: &str, period: Period) -> Part {
         let Some(number) = period else { return Part::Whole };
         let part = known.periods.get(&(tag.to_owned(), number)).cloned();

@@ -1,4 +1,4 @@
-//! How the judge judges numbers of keys: each key counts for itself, in an order that holds over the whole cluster.
+//! The judge's rules for numbers of keys: each key has its own count, in an order that holds over the whole cluster.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use super::lines::Interval;
 use super::{Incarnation, Oracle};
 
 impl Oracle {
-    /// The end of the highest numbers of a key that any client was given so far. Those of every later call, of
-    /// whichever node, must lie above it.
+    /// The end of the highest numbers of a key that any client was given so far. The numbers of every later
+    /// call, at any node, must lie above it.
     pub(crate) fn highest_number(&self, tag: &str, key: &str) -> u64 {
         let of = (tag.to_owned(), key.into());
         self.known.lock().numbers.get(&of).copied().unwrap_or(0)
     }
 
-    /// Judges numbers of a key that a call gave to a client. `floor` is what was the highest before the call.
+    /// Judges numbers of a key that a call gave to a client. `floor` is the highest end before the call.
     pub(crate) fn given_numbers(
         &self,
         incarnation: Incarnation,
@@ -43,7 +43,7 @@ impl Oracle {
         *highest = numbers.end.max(*highest);
     }
 
-    /// Judges what a call was told of the last number of a key. `floor` is what was the highest before the call.
+    /// Judges an answer about the last number of a key. `floor` is the highest end before the call.
     pub(crate) fn told_of_last(&self, (tag, key): (&str, &str), last: LastNumber, floor: u64) {
         if last.number.map_or(0, |number| number + 1) < floor {
             self.broken(format_args!(
@@ -53,7 +53,7 @@ impl Oracle {
     }
 }
 
-/// Whether intervals without a gap between them, all reserved by one leadership, have these numbers.
+/// Whether adjacent intervals without a gap, all reserved by one leadership, contain these numbers.
 fn is_of_one_leadership(
     committed: &std::collections::BTreeMap<u64, Interval>,
     numbers: &Range<u64>,

@@ -1,4 +1,4 @@
-//! What the judge knows of time windows and of the snowflake floor, and how it judges snowflake ids.
+//! The judge's knowledge of time windows and of the snowflake floor, and its rules for snowflake ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use super::{Incarnation, Known, Oracle};
 pub(super) struct Window {
     /// Where it began when it was given.
     pub(super) first_ms: u64,
-    /// Where it begins now that its holder has lifted it.
+    /// Its present start, after its holder has lifted it.
     pub(super) floor_ms: u64,
     pub(super) fence_ms: u64,
-    /// Floors below which calls may be given nothing of it that begin after the event named with each.
+    /// Pairs of an event and a floor: a call that begins after the event may be given nothing below the floor.
     pub(super) floors: Vec<(u64, u64)>,
-    /// One past the latest time in an id of it that a client was given.
+    /// One past the latest time in an id of this window that a client was given.
     pub(super) shown_ms: u64,
 }
 
-/// What bound the snowflake ids of a call when it began.
+/// The constraints on the snowflake ids of a call, from when it began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BeforeSnowflakes {
     /// The end of the highest ids that the incarnation had given.
     highest: u64,
-    /// The last binding of a window by a floor.
+    /// The last event that bound a window to a floor.
     floor_event: u64,
 }
 
 impl Oracle {
-    /// A holder says that it stamps nothing below `floor_ms` any more.
+    /// A holder reports that it stamps nothing below `floor_ms` any more.
     pub(super) fn lifted(&self, known: &mut Known, of: (u16, u128), floor_ms: u64, fence_ms: u64) {
         known.floor_events += 1;
         let (worker_id, nonce) = of;
@@ -43,8 +43,9 @@ impl Oracle {
         }
     }
 
-    /// A client was told that nothing is given below `floor_ms` any more, when the cluster's clock showed
-    /// `now_ms`: from now on that binds every window which is its worker id's latest and had not ended by then.
+    /// A client was promised that nothing is given below `floor_ms` any more, when the cluster's clock showed
+    /// `now_ms`. From now on the floor binds every window that is its worker id's latest and had not ended by
+    /// then.
     pub(crate) fn floor_acknowledged(&self, floor_ms: u64, now_ms: u64, skew_ms_max: u64) {
         let known = &mut *self.known.lock();
         if known.floor_ms < floor_ms {
@@ -78,7 +79,7 @@ impl Oracle {
         known.fences.insert(worker_id, window.fence_ms);
     }
 
-    /// What binds the snowflake ids of a call that begins now.
+    /// The constraints on the snowflake ids of a call that begins now.
     pub(crate) fn before_snowflakes(&self, incarnation: Incarnation) -> BeforeSnowflakes {
         let known = self.known.lock();
         let highest = known.snowflake_highest.get(&incarnation).copied().unwrap_or(0);

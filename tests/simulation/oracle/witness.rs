@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use super::{Incarnation, Oracle};
 use crate::random::fnv;
 
-/// What a snapshot begins with that a [`Witness`] wrote. One that a restore wrote begins with the state.
+/// The first bytes of a snapshot that a [`Witness`] wrote. A snapshot from a restore begins with the state.
 const WITNESSED: [u8; 8] = *b"witness\n";
 
-/// Reads what a [`Witness`] wrote in front of the state: the number of commands and the hash of them all. Returns
-/// also the bytes of the state that were read. A snapshot without it is from before the first command.
+/// Reads the part that a [`Witness`] wrote in front of the state: the number of commands and the hash of them
+/// all. Also returns the bytes of the state. A snapshot without that part is from before the first command.
 pub(crate) fn witnessed(from: &mut dyn Read) -> io::Result<((usize, u64), io::Cursor<Vec<u8>>)> {
     let mut mark = [0; WITNESSED.len()];
     from.read_exact(&mut mark)?;

@@ -9,13 +9,13 @@ use papaya::HashMap;
 
 use super::slot::Slot;
 
-/// Cells of the array of lines that are found at once; a power of two.
+/// Cells in the array that gives fast access to lines; a power of two.
 const CELLS: usize = 256;
 
-/// The lines of tags, by name. None is ever removed.
+/// The lines of tags, by name. A line is never removed.
 ///
-/// The line whose tag was the first to fall on a cell is found there, without the guard that the map needs. A
-/// cell that is taken stays as it is, so that no two tags write it in turn.
+/// The first line whose tag hashes to a cell is found there, without the guard that the map needs. A cell that
+/// is taken never changes, so no two tags write to it in turn.
 pub(super) struct Lines {
     all: HashMap<String, Arc<Slot>, RandomState>,
     near: [OnceLock<Arc<Slot>>; CELLS],
@@ -28,7 +28,7 @@ impl Lines {
         Self { all, near: [const { OnceLock::new() }; CELLS], hasher: RandomState::default() }
     }
 
-    /// What `of` makes of a tag's line, if there is one.
+    /// Applies `of` to a tag's line, if there is one.
     #[inline]
     pub(super) fn with<T>(&self, tag: &str, of: impl FnOnce(&Arc<Slot>) -> T) -> Option<T> {
         match self.near(tag).get() {
@@ -37,13 +37,13 @@ impl Lines {
         }
     }
 
-    /// Puts in the line of a tag that has none.
+    /// Adds the line of a tag that has none yet.
     pub(super) fn insert(&self, tag: &str, slot: &Arc<Slot>) {
         self.all.pin().insert(tag.to_owned(), Arc::clone(slot));
         self.near(tag).get_or_init(|| Arc::clone(slot));
     }
 
-    /// Every line there is.
+    /// Calls `of` for every line.
     pub(super) fn for_each(&self, of: impl FnMut(&Arc<Slot>)) {
         self.all.pin().values().for_each(of);
     }

@@ -1,4 +1,4 @@
-//! The attempts of a flight: which endpoint is asked, when, and what its answer means for the next.
+//! The attempts of a flight: which endpoint is asked, when, and what its answer means for the next attempt.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::request::Request;
 use crate::settings::Settings;
 use crate::transport::Transport;
 
-/// Most requests of a client under way.
+/// The largest number of requests that a client has under way at once.
 const REQUESTS_MAX: usize = 64;
-/// How often endpoints are asked for their zones, more or less a tenth.
+/// How often endpoints are asked for their zones, varied by up to a tenth either way.
 const ZONES_EVERY: Duration = Duration::from_secs(60);
 
-/// The endpoints, how to reach them, and how they have done.
+/// The endpoints, how to reach them, and how well they have worked.
 pub(crate) struct Network {
     transport: Box<dyn Transport>,
     endpoints: Mutex<Endpoints>,
@@ -37,10 +37,10 @@ pub(crate) enum Outcome {
         may_be_kept: bool,
     },
     NotForKeeping,
-    /// A lease of so many ids at most is to be asked for instead.
+    /// Ask for a lease of at most this number of ids instead.
     TooMany(u64),
     Refused(Refusal),
-    /// The deadline came first; what the last attempt met.
+    /// The deadline passed first. The error is that of the last attempt.
     TimeUp(Error),
 }
 
@@ -56,13 +56,13 @@ impl Network {
         self.began.elapsed()
     }
 
-    /// When the client's clock shows this.
+    /// The instant that corresponds to `time` on the client's clock.
     pub(crate) fn at(&self, time: Duration) -> Instant {
         self.began + time
     }
 
-    /// Asks one endpoint after another until one answers or the deadline comes. `slot` is the line, if any: it
-    /// hears what attempts meet, and knows where a rate limit is used up.
+    /// Asks one endpoint after another until one answers or the deadline passes. `slot` is the line, if there
+    /// is one: it is informed of failed attempts, and remembers where a rate limit is used up.
     pub(crate) async fn ask(
         &self,
         request: &Request,
@@ -106,7 +106,7 @@ impl Network {
         }
     }
 
-    /// One attempt, and what it says of its endpoint.
+    /// One attempt. Its outcome is noted for the endpoint.
     async fn attempt(
         &self,
         endpoint: usize,
@@ -136,7 +136,7 @@ impl Network {
                 self.failed(endpoint, None);
                 Err(format!("no answer within {attempt_timeout:?}"))
             }
-            // The call's own deadline is no fault of the endpoint.
+            // The endpoint is not to blame when the call's own deadline passes.
             Err(_) => Err("no answer yet".to_owned()),
         }
     }
@@ -149,7 +149,7 @@ impl Network {
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks every endpoint for its zone, again and again. Without an answer a zone stays what it was.
+    /// Asks every endpoint for its zone, again and again. A zone stays as it was when no answer comes.
     pub(crate) async fn watch_zones(&self, own: &str) {
         loop {
             for endpoint in 0..self.transport.endpoints() {

@@ -1,4 +1,4 @@
-//! One line with its lock and its cursor, and who waits on it.
+//! One line with its lock, its cursor, and the calls that wait on it.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -10,7 +10,7 @@ use crate::lease::cursor::{Cursor, NEVER, Taken};
 use crate::lease::line::{Kind, Line, Order, Reply, nanos};
 use crate::request::Request;
 
-/// A call that waits: in async code, or in a thread.
+/// A call that waits, in async code or in a thread.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     Task(oneshot::Sender<Reply>),
@@ -18,7 +18,7 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    /// Ends the call. What a call that nobody awaits any more is given is wasted.
+    /// Ends the call with this reply. If the caller no longer awaits it, the ids in the reply are wasted.
     pub(crate) fn tell(self, reply: Reply) {
         match self {
             Self::Task(task) => drop(task.send(reply)),
@@ -27,7 +27,7 @@ impl Waiter {
     }
 }
 
-/// A line, wherever threads meet at it.
+/// A line that threads share.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// The tag; `None` for the snowflakes.
@@ -48,16 +48,16 @@ impl Slot {
     }
 
     pub(crate) fn line(&self) -> MutexGuard<'_, Line<Waiter>> {
-        // A line is whole between its steps; no step leaves it otherwise.
+        // Every step leaves the line consistent, so a poisoned lock can be used.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a flight asks for.
+    /// The request for what a flight asks for.
     pub(crate) fn ordered(&self, order: Order) -> Request {
         self.request(order.count, order.as_ranges)
     }
 
-    /// So many ids of this line.
+    /// A request for `count` ids of this line.
     pub(crate) fn request(&self, count: u64, as_ranges: bool) -> Request {
         match &self.tag {
             Some(tag) => Request::Segment { tag: tag.clone(), count, as_ranges },
@@ -66,7 +66,7 @@ impl Slot {
     }
 }
 
-/// The ids of what was taken, unless they are too old.
+/// The ids that were taken, unless they are too old.
 #[inline]
 pub(crate) fn fresh(taken: &Taken, now: impl FnOnce() -> Duration) -> Option<Range<u64>> {
     let is_fresh = taken.stale_at == NEVER || nanos(now()) < taken.stale_at;

@@ -1,4 +1,4 @@
-//! The cursor on one thread. (`tests/cursor_under_loom.rs` has threads; it compiles `cursor.rs` without these.)
+//! The cursor on one thread. (`tests/cursor_under_loom.rs` has threads; it compiles `cursor.rs` without this file.)
 
 use std::ops::Range;
 

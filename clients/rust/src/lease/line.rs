@@ -1,8 +1,9 @@
 //! One line: a tag or the snowflakes, its leases, the calls that wait for ids, and when the next lease is asked for.
 //!
-//! A [`Line`] is told what happened and answers with a [`Step`]: whom to tell what, and what to ask a node for. It
-//! is used under a lock. Its cursor hands out the front range of its present lease without that lock; each
-//! step takes this range back first, so that the steps themselves see all that is held, and puts it in again last.
+//! A [`Line`] takes events and returns a [`Step`]: the replies to send, and the request to send to a node. It
+//! is used under a lock. Its cursor hands out the front range of the current lease without that lock. Each step
+//! therefore takes this range back first, so that it sees everything that is held, and installs it again at the
+//! end.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,38 +14,38 @@ use super::ranges::{Lease, len};
 use super::sizing::{Rules, Sizing};
 use crate::error::Error;
 
-/// Most calls that wait on one line.
+/// The largest number of calls that wait on one line.
 pub(crate) const CALLS_MAX: usize = 10_000;
-/// The part of a lease that a handle takes at once: an eighth.
+/// A handle takes one eighth of a lease at once.
 const BLOCKS_OF_A_LEASE: u64 = 8;
 
-/// What all lines of a kind have in common.
+/// What all lines of a kind share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// What sizes are made from.
+    /// The rules for sizes.
     pub(crate) rules: Rules,
-    /// How long after its answer a lease may be used; `None`: for ever.
+    /// How long a lease may be used after its answer; `None`: without end.
     pub(crate) fresh_for: Option<Duration>,
-    /// How long a flight for a lease ahead may take.
+    /// How long a flight may take that asks for a lease before any call waits.
     pub(crate) ahead: Duration,
-    /// Whether it is known from the beginning that ids can be leased.
+    /// Whether ids of this kind are known to be leasable before any answer says so.
     pub(crate) is_leased: bool,
 }
 
-/// What a call waits for, and who waits.
+/// A call that waits, and what it waits for.
 #[derive(Debug)]
 pub(crate) struct Call<W> {
-    /// How many ids it wants in all, 1 or more.
+    /// How many ids it wants in total, 1 or more.
     pub(crate) count: u64,
-    /// What it took already.
+    /// What it has already.
     pub(crate) got: Vec<Range<u64>>,
     /// When it fails.
     pub(crate) deadline: Duration,
-    /// Who is told.
+    /// Where its reply goes.
     pub(crate) reply: W,
 }
 
-/// What a call is told.
+/// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Its ids.
@@ -60,20 +61,20 @@ pub(crate) enum Reply {
 pub(crate) struct Order {
     /// How many ids.
     pub(crate) count: u64,
-    /// Whether as ranges; else as a list, of which the first call is to be served.
+    /// Whether it asks for ranges. Otherwise it asks for a list, which serves the first call.
     pub(crate) as_ranges: bool,
     /// When the flight ends.
     pub(crate) deadline: Duration,
 }
 
-/// What is to be done after something happened.
+/// What the caller must do after an event.
 #[derive(Debug)]
 pub(crate) struct Step<W> {
-    /// Calls that end.
+    /// Calls that end, with their replies.
     pub(crate) replies: Vec<(W, Reply)>,
-    /// A flight that begins.
+    /// A flight to start.
     pub(crate) flight: Option<Order>,
-    /// Calls that each ask a node for themselves.
+    /// Calls that each send their own request to a node.
     pub(crate) own: Vec<Call<W>>,
 }
 
@@ -92,29 +93,29 @@ enum Shape {
     ByCall,
 }
 
-/// The state of one line. `W` is who waits.
+/// The state of one line. `W` identifies the waiting caller.
 #[derive(Debug)]
 pub(crate) struct Line<W> {
     kind: Kind,
     shape: Shape,
-    /// The present lease and the next; the present one's front range is in the cursor if `is_installed`.
+    /// The current lease and the next. If `is_installed`, the cursor has the current lease's front range.
     leases: VecDeque<Lease>,
     is_installed: bool,
     calls: VecDeque<Numbered<W>>,
     /// The number of the next call.
     next_number: u64,
-    /// Calls that ask for themselves at the moment.
+    /// Calls that are sending their own requests now.
     own_calls: usize,
     is_flying: bool,
     /// The call that the flight's list is for.
     asker: Option<u64>,
     sizing: Sizing,
-    /// Ids handed out so far, and when the last lease was asked for.
+    /// Ids handed out so far, and the same count when the last lease was asked for.
     handed: u64,
     handed_when_asked: u64,
-    /// What the last failed attempt met.
+    /// The error of the last failed attempt.
     met: Option<Error>,
-    /// The endpoint that said that the tag's rate limit is used up, and until when.
+    /// The endpoint that reported the tag's rate limit as used up, and until when.
     limited: Option<(usize, Duration)>,
     is_closed: bool,
 }
@@ -122,7 +123,7 @@ pub(crate) struct Line<W> {
 #[derive(Debug)]
 struct Numbered<W> {
     number: u64,
-    /// How many ids it lacks.
+    /// How many ids it still lacks.
     lacks: u64,
     call: Call<W>,
 }
@@ -167,14 +168,14 @@ impl<W> Line<W> {
         step
     }
 
-    /// The id was taken at which the next lease is to be asked for.
+    /// A taker took the id that marks when to ask for the next lease.
     pub(crate) fn half_used(&mut self, cursor: &Cursor, now: Duration) -> Step<W> {
         let mut step = Step::default();
         self.settle(cursor, now, &mut step);
         step
     }
 
-    /// The flight has brought ids that may be kept.
+    /// The flight returned ids that may be kept.
     pub(crate) fn landed(
         &mut self,
         cursor: &Cursor,
@@ -192,7 +193,7 @@ impl<W> Line<W> {
         step
     }
 
-    /// The flight's answer says that its ids are not to be kept. `listed` are for the call that asked.
+    /// The flight's answer says that its ids must not be kept. `listed` is for the call that asked.
     pub(crate) fn not_for_keeping(
         &mut self,
         cursor: &Cursor,
@@ -216,14 +217,14 @@ impl<W> Line<W> {
         step
     }
 
-    /// The flight asked for more ids than one request may have of the tag, which are so many. The next one asks for them.
+    /// The flight asked for more ids than one request may have of the tag. The next one asks for `count_max`.
     pub(crate) fn too_many(&mut self, cursor: &Cursor, now: Duration, count_max: u64) -> Step<W> {
         self.is_flying = false;
         self.sizing.at_most(count_max);
         self.half_used(cursor, now)
     }
 
-    /// The flight was refused: so is every call that waits.
+    /// The flight was refused, and with it every call that waits.
     pub(crate) fn refused(&mut self, cursor: &Cursor, now: Duration, error: &Error) -> Step<W> {
         let mut step = Step::default();
         self.is_flying = false;
@@ -235,7 +236,7 @@ impl<W> Line<W> {
         step
     }
 
-    /// The flight's time is over.
+    /// The flight ran out of time.
     pub(crate) fn gave_up(&mut self, cursor: &Cursor, now: Duration) -> Step<W> {
         let mut step = self.expire(now);
         self.is_flying = false;
@@ -244,7 +245,7 @@ impl<W> Line<W> {
         step
     }
 
-    /// Ends the calls whose time is over. All calls of a client wait equally long, so the first to come goes first.
+    /// Ends the calls whose time is over. All calls of a client wait equally long, so the oldest ends first.
     pub(crate) fn expire(&mut self, now: Duration) -> Step<W> {
         let mut step = Step::default();
         let nothing_yet = || Error::Unavailable("no answer yet".to_owned());
@@ -255,28 +256,28 @@ impl<W> Line<W> {
         step
     }
 
-    /// When the first call is to be ended.
+    /// When the first call must end.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.calls.front().map(|first| first.call.deadline)
     }
 
-    /// Notes what an attempt met, for calls whose time ends before anybody answers.
+    /// Notes the error of an attempt. Calls that run out of time before an answer fail with it.
     pub(crate) fn met(&mut self, error: Error) {
         self.met = Some(error);
     }
 
-    /// An endpoint says that the tag's rate limit is used up there until then.
+    /// An endpoint reports that the tag's rate limit is used up there until this time.
     pub(crate) fn rate_limited(&mut self, endpoint: usize, until: Duration) {
         self.limited = Some((endpoint, until));
         self.sizing.halve();
     }
 
-    /// The endpoint that is to be asked next, and not before then.
+    /// The endpoint to ask next, and the earliest time to ask it.
     pub(crate) fn limited(&self, now: Duration) -> Option<(usize, Duration)> {
         self.limited.filter(|(_, until)| *until > now)
     }
 
-    /// A call that asked for itself has ended, perhaps with a refusal.
+    /// A call that sent its own request has ended, perhaps with a refusal.
     pub(crate) fn own_call_ended(&mut self, error: Option<&Error>) {
         self.own_calls = self.own_calls.saturating_sub(1);
         if let Some(error) = error {
@@ -284,7 +285,7 @@ impl<W> Line<W> {
         }
     }
 
-    /// Throws away what is held; nothing is handed out any more.
+    /// Throws away what is held. The line hands out nothing from then on.
     pub(crate) fn close(&mut self, cursor: &Cursor) -> Step<W> {
         let mut step = Step::default();
         self.is_closed = true;
@@ -295,8 +296,8 @@ impl<W> Line<W> {
         step
     }
 
-    /// Serves the calls that wait from what is held, in their order, orders the next lease, and leaves the rest to the
-    /// cursor.
+    /// Serves the waiting calls, in their order, from what is held. Then orders the next lease and leaves the
+    /// rest to the cursor.
     fn settle(&mut self, cursor: &Cursor, now: Duration, step: &mut Step<W>) {
         self.take_back(cursor);
         self.leases.retain(|lease| lease.stale_at.is_none_or(|stale_at| now < stale_at));
@@ -369,11 +370,11 @@ impl<W> Line<W> {
         let refill_at = if asks && refill_at < len(&ids) { refill_at } else { NEVER };
         let stale_at = present.stale_at.map_or(NEVER, nanos);
         let block = (present.total / BLOCKS_OF_A_LEASE).clamp(1, TAKE_MAX);
-        // Without epochs the range stays here, and calls get its ids under the lock.
+        // When no epochs are left the range stays here, and calls get its ids under the lock.
         self.is_installed = cursor.install(Installed { ids, refill_at, stale_at, block }).is_ok();
     }
 
-    /// After a failure the next lease is asked for when half of what is left is used.
+    /// After a failure, the next lease is asked for when half of the remaining ids are used.
     fn postpone(&mut self, cursor: &Cursor) {
         self.take_back(cursor);
         if let Some(present) = self.leases.front_mut() {
@@ -391,7 +392,7 @@ impl<W> Line<W> {
     }
 }
 
-/// A time of the client's clock as the cursor has it.
+/// A time of the client's clock in the form that the cursor uses.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(NEVER)
 }

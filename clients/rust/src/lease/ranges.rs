@@ -9,11 +9,11 @@ use super::cursor::NEVER;
 /// A lease that is held.
 #[derive(Debug)]
 pub(super) struct Lease {
-    /// What is left of it.
+    /// The ids that are left.
     pub(super) ranges: VecDeque<Range<u64>>,
-    /// How many ids it had.
+    /// How many ids it had at first.
     pub(super) total: u64,
-    /// Once so many of its ids are used, the next lease is asked for.
+    /// The next lease is asked for once this many ids are used.
     pub(super) mark: u64,
     /// When what is left is thrown away, by the client's clock.
     pub(super) stale_at: Option<Duration>,
@@ -33,12 +33,12 @@ impl Lease {
         self.used() >= self.mark
     }
 
-    /// The next lease is asked for when half of what is left is used.
+    /// Moves the mark to half of what is left.
     pub(super) fn move_mark(&mut self) {
         self.mark = mark(self.used(), self.left());
     }
 
-    /// Moves up to so many ids to a call, and answers with how many these were.
+    /// Moves up to `wanted` ids to a call, and returns how many it moved.
     pub(super) fn give(&mut self, wanted: u64, to: &mut Vec<Range<u64>>) -> u64 {
         let mut given = 0;
         while given < wanted
@@ -60,8 +60,8 @@ impl Lease {
     }
 }
 
-/// Half of what is left beyond what is used. One or two ids are left to run out: who wants an id now and then is
-/// better off with one request for each.
+/// The mark at half of what is left, counted from the first id. The last one or two ids have no mark: a caller
+/// that wants an id now and then is better off with one request for each.
 fn mark(used: u64, left: u64) -> u64 {
     if left > 2 { used + left.div_ceil(2) } else { NEVER }
 }

@@ -1,13 +1,13 @@
-//! How many ids the next lease is for.
+//! The size of the next lease.
 
 use std::time::Duration;
 
-/// Shortest time over which a rate is measured.
+/// The shortest time over which a rate is measured.
 const ELAPSED_MIN: Duration = Duration::from_millis(1);
-/// How far one size is from the last, at most, as a factor either way.
+/// The largest factor between one size and the next, up or down.
 const STEP_MAX: u64 = 4;
 
-/// What sizes of one kind of line are made from.
+/// The rules for sizes of one kind of line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// The size of the first lease.
@@ -24,11 +24,11 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 pub(crate) struct Sizing {
     rules: Rules,
-    /// The size before what calls wanted was added; `None` before the first.
+    /// The last size, without the ids that waiting calls wanted; `None` before the first.
     last: Option<u64>,
     /// When the last lease was asked for, by the client's clock.
     asked_at: Duration,
-    /// The size of the next lease, since the node refused a larger one.
+    /// The size of the next lease, after a node has refused a larger one.
     count_max: Option<u64>,
 }
 
@@ -37,8 +37,8 @@ impl Sizing {
         Self { rules, last: None, asked_at: Duration::ZERO, count_max: None }
     }
 
-    /// The size of a lease that is asked for now. `used` ids were handed out since the last one was; calls that
-    /// wait want `waiting` more.
+    /// The size of a lease that is requested now. `used` ids were handed out since the last request for a
+    /// lease; the calls that wait want `waiting` more.
     pub(crate) fn next(&mut self, now: Duration, used: u64, waiting: u64) -> u64 {
         if let Some(count_max) = self.count_max.take() {
             (self.last, self.asked_at) = (self.last.map(|last| last.min(count_max)), now);
@@ -60,12 +60,12 @@ impl Sizing {
         size.saturating_add(waiting).min(max)
     }
 
-    /// Makes the next size this one, since the node says that one request gets no more.
+    /// Limits the next lease to this size, because the node allows one request no more.
     pub(crate) fn at_most(&mut self, count_max: u64) {
         self.count_max = Some(count_max);
     }
 
-    /// Makes the next sizes smaller, since the node says that there were too many ids.
+    /// Halves the next sizes, because the node reports too many ids.
     pub(crate) fn halve(&mut self) {
         self.last = self.last.map(|last| last / 2);
     }
@@ -78,7 +78,7 @@ mod tests {
     const RULES: Rules =
         Rules { first: 100, min: 10, max: 1_000_000, lasts: Duration::from_secs(10) };
 
-    /// The sizes of a line whose leases last so many seconds, and of which each time so many ids were used.
+    /// The sizes of a line. Each item holds how many seconds a lease lasted, and how many ids were used in that time.
     fn sizes(rules: Rules, lasted_and_used: &[(f64, u64)]) -> Vec<u64> {
         let mut sizing = Sizing::new(rules);
         let mut now = Duration::from_secs(77);

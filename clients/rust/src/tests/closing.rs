@@ -1,4 +1,4 @@
-//! The end of a client.
+//! Closing a client.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ fn line_of_ids() -> Script {
     Script::new(1, move |_, request| line.answer(request))
 }
 
-/// The sizes of the leases that were asked for since the last look.
+/// The sizes of the leases that the client has asked for since the previous call.
 fn sizes(script: &Script) -> Vec<u64> {
     let size = |path: String| {
         let count = path.split_once("count=")?.1.strip_suffix("&format=ranges")?;
@@ -118,7 +118,8 @@ async fn one_flight_a_line() {
     }
     let ids: HashSet<u64> = calls.join_all().await.into_iter().collect();
     assert_eq!(ids.len(), 2_000);
-    // All that wait, and a hundred; then, since more than half of it is used, the next one.
+    // The first lease is for all waiting calls and a hundred more. More than half of it is used at once, so the
+    // next follows.
     assert_eq!(sizes(&script), [2_099, 400]);
 }
 
@@ -167,7 +168,7 @@ fn threads_share_a_lease() {
     let ids: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let different: HashSet<_> = ids.iter().copied().collect();
     assert_eq!(different.len(), ids.len(), "an id twice");
-    // Left out is what the two handles held at their end, and what is held still.
+    // The ids missing here are those that the two handles held at their end, and those that are still held.
     let highest = ids.iter().max().copied().unwrap();
     assert!(highest - ids.len() as u64 <= 2 * 125 + 1_000, "{highest} for {}", ids.len());
     client.close();

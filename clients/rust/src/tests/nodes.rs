@@ -1,4 +1,4 @@
-//! Nodes that die, linger, rest and come back.
+//! Nodes that die, hang, rest and come back.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Two endpoints, of which the one that is asked first behaves as `act` says. It answers with ids from 1,000,000
-/// on, if it answers; the other with ids from 1 on.
+/// Two endpoints. The one that is asked first behaves as `act` says; when it answers, its ids start at
+/// 1,000,000. The ids of the other start at 1.
 fn two_endpoints(mut act: impl FnMut(Act) -> Act + Send + 'static) -> Script {
     let (mut bad, mut good) = (Line(1_000_000), Line(1));
     let mut first = None;
@@ -56,7 +56,7 @@ async fn answer_is_slow() {
     assert_eq!(take(&client, 1).await, [1]);
     assert_eq!(script.now_ms(), 2_500, "the attempt's deadline");
     tokio::time::sleep(secs(60)).await;
-    // It is asked again by now, is as slow again, and no id of it comes.
+    // By now the client has asked it again. It is slow again, and none of its ids arrive.
     assert!(take(&client, 1_000).await.into_iter().all(|id| id < 1_000_000));
 }
 

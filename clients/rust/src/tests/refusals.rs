@@ -1,4 +1,4 @@
-//! What is asked again, when, and what is not.
+//! Which requests are repeated, when, and which are not.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn rate_limited_waits() {
     let asked = script.asked();
     assert_eq!(asked, [asked[0]; 2], "the same endpoint");
 
-    // A call whose time is over sooner fails with the refusal, and the next one waits no less for it.
+    // A call that times out sooner fails with the refusal. The next call does not shorten the wait.
     script.act(move |_, _| limited());
     let timeout = Duration::from_millis(500);
     let client = script.client_with(Settings { timeout, ..Settings::default() });
@@ -159,7 +159,7 @@ async fn lost_answer_is_wasted() {
         if losses % 2 == 1 { Act::Break } else { answer }
     });
     let client = script.client();
-    // The first answer is lost with 1, the second gives 2; of the leases each second one is lost.
+    // The first answer, with id 1, is lost; the second gives 2. After that every second lease is lost.
     assert_eq!(take(&client, 1).await, [2]);
     let ids = take(&client, 500).await;
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));

@@ -20,7 +20,7 @@ pub(super) enum Act {
     Answer(u16, String),
     /// As above, with `Retry-After`.
     RetryAfter(u16, String, u64),
-    /// It answers so late.
+    /// It acts after this delay.
     Late(Duration, Box<Act>),
     /// It cannot be reached, or the connection breaks.
     Break,
@@ -39,7 +39,7 @@ pub(super) struct Seen {
 
 type Acts = dyn FnMut(usize, &Request) -> Act + Send;
 
-/// What all endpoints do, and what they saw.
+/// What all endpoints do, and the requests that they saw.
 #[derive(Clone)]
 pub(super) struct Script {
     endpoints: usize,
@@ -49,7 +49,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// So many endpoints that behave as `act` says.
+    /// `endpoints` endpoints that behave as `act` says.
     pub(super) fn new(
         endpoints: usize,
         act: impl FnMut(usize, &Request) -> Act + Send + 'static,
@@ -59,7 +59,7 @@ impl Script {
         Self { endpoints, acts, seen: Arc::default(), began: Instant::now() }
     }
 
-    /// Has the endpoints behave otherwise from now on.
+    /// Makes the endpoints behave differently from now on.
     pub(super) fn act(&self, act: impl FnMut(usize, &Request) -> Act + Send + 'static) {
         *self.acts.lock().unwrap() = Box::new(act);
     }
@@ -73,7 +73,7 @@ impl Script {
         Client::over(Box::new(self.clone()), settings, Handle::current())
     }
 
-    /// The requests since the last look.
+    /// The requests since the previous call.
     pub(super) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
@@ -124,7 +124,7 @@ async fn perform(mut act: Act) -> Result<Answer, String> {
     }
 }
 
-/// A tag's line as nodes keep it: each id is answered once.
+/// A tag's line as a node keeps it: it gives each id once.
 pub(super) struct Line(pub(super) u64);
 
 impl Line {
@@ -142,19 +142,19 @@ impl Line {
     }
 }
 
-/// A refusal as nodes write it.
+/// A refusal in the format of a node.
 pub(super) fn problem(status: u16, code: &str) -> Act {
     Act::Answer(status, json!({"code": code, "detail": "why"}).to_string())
 }
 
-/// Waits until every task has done what it can do without time passing.
+/// Waits until every task has done all that it can without the passing of time.
 pub(super) async fn settled() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Takes so many ids, one by one.
+/// Takes `count` ids, one by one.
 pub(super) async fn take(client: &Client, count: usize) -> Vec<u64> {
     let mut ids = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! What is never kept, texts and sequences.
+//! Ids that are never kept, texts and sequences.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::script::{Act, Line, Script, settled};
 use crate::error::Error;
 use crate::request::Request;
 
-/// Answers as a tag whose ids are not to be kept.
+/// Answers like a tag whose ids must not be kept.
 fn not_for_keeping(mut line: Line) -> impl FnMut(usize, &Request) -> Act + Send {
     move |_, request| {
         let start = line.0;
@@ -43,7 +43,7 @@ async fn what_is_not_for_keeping_goes_to_nobody_once_its_call_has_ended() {
     });
     let client = script.client();
     assert_eq!(client.next_id("strict").await, Ok(1));
-    // Nobody awaits this call any more when its answer comes.
+    // The caller has given this call up when its answer arrives.
     let gone = tokio::time::timeout(Duration::from_secs(1), client.next_id("strict")).await;
     assert!(gone.is_err());
     assert_eq!(client.next_id("strict").await, Ok(3));
@@ -152,7 +152,7 @@ async fn more_tags_than_a_client_keeps_are_served_too() {
 }
 
 mod futures_like {
-    /// Awaits two calls that begin together, in this order.
+    /// Awaits two calls that start together, in this order.
     pub(super) async fn both<A, B>(
         first: impl Future<Output = A>,
         second: impl Future<Output = B>,

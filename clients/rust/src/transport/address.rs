@@ -5,11 +5,11 @@ use hyper::header::HeaderValue;
 
 use crate::error::Error;
 
-/// Where a node is.
+/// The address of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) is_https: bool,
-    /// A name, or an address without brackets.
+    /// A name, or an IP address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// `HOST:PORT` as requests carry it.
@@ -37,7 +37,7 @@ impl Address {
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = match authority.port() {
             Some(port) => port.as_u16(),
-            // A colon without a port, or a number that is none.
+            // A colon without a port, or with something that is not a port number.
             None if authority.as_str().len() > authority.host().len() => return Err(fault()),
             None if is_https => 443,
             None => 80,

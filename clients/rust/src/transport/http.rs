@@ -1,7 +1,8 @@
 //! Connections over HTTP/1.1, with or without TLS, and the ones that are kept.
 //!
-//! A request is sent once. Only a kept connection that turns out to be closed is answered by one more try, on a
-//! new one: that asks for other ids, and those of a first answer, if there was any, have nowhere to arrive.
+//! A request is sent once, with one exception: when a kept connection turns out to be closed, the request is
+//! sent once more on a new connection. That second request gets other ids. If the first was answered too, its
+//! answer is lost with the closed connection.
 
 use std::error::Error as StdError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,13 +30,13 @@ use crate::answer::Answer;
 use crate::error::Error;
 use crate::request::Request;
 
-/// Longest answer.
+/// The longest answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Longest time to connect, TLS included.
+/// The longest time to connect, TLS included.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
-/// A connection that rested longer is not used again; nodes close theirs after 75 s.
+/// A connection that was idle longer is not used again. Nodes close idle connections after 75 s.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Most connections that are kept to one endpoint.
+/// The largest number of kept connections to one endpoint.
 const KEPT_MAX: usize = 64;
 const NAME: &str = concat!("mintleaf-client-rust/", env!("CARGO_PKG_VERSION"));
 
@@ -48,11 +49,11 @@ pub(crate) struct Http {
 
 struct Endpoint {
     address: Address,
-    /// Connections that nobody uses now, and since when; the last one rested least.
+    /// Idle connections, each with the time since when it is idle. The last one has been idle for the shortest time.
     kept: Mutex<Vec<(Connection, Instant)>>,
 }
 
-/// A connection. Its end is also that of the task that drives it: an answer under way arrives nowhere.
+/// A connection. Dropping it also ends the task that drives it, so an answer under way is lost.
 struct Connection {
     sender: SendRequest<Empty<Bytes>>,
     driver: AbortHandle,
@@ -150,7 +151,7 @@ where
 }
 
 impl Endpoint {
-    /// The whole answer, whose head has come.
+    /// The complete answer. Its head has arrived already.
     async fn read(
         &self,
         connection: Connection,
@@ -189,7 +190,7 @@ impl Endpoint {
     }
 }
 
-/// An error with what caused it: hyper's own text leaves that out.
+/// The text of an error and of its causes. hyper's own text leaves the causes out.
 fn told(error: &dyn StdError) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", told(cause)),
@@ -216,7 +217,7 @@ impl Transport for Http {
     }
 }
 
-/// Settings hold a token; nothing of it is shown.
+/// The settings hold a token, so the output shows none of them.
 impl std::fmt::Debug for Http {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at = self.endpoints.iter().map(|endpoint| &endpoint.address.authority);

@@ -1,8 +1,9 @@
 //! Servers whose own certificate is in `ca_pem`.
 //!
-//! rustls takes what stands there for CAs, and no CA for a server. A certificate that signs itself is both, as `openssl
-//! req -x509` makes it: a server that shows it proves that it has the key of what the user has named. So it is believed
-//! as curl and Go believe it: the very same bytes, under one of its names, and within its dates.
+//! rustls takes every certificate in `ca_pem` for a CA, and accepts no CA as a server. A self-signed
+//! certificate, as `openssl req -x509` makes it, is both. A server that presents it proves that it has the key
+//! of the certificate that the user listed. So the client accepts it as curl and Go do: the same bytes, under
+//! one of its names, and within its dates.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Believes servers that a CA of the user has signed, and those whose certificate the user has named.
+/// Accepts servers whose certificate a listed CA has signed, and servers whose own certificate is listed.
 #[derive(Debug)]
 pub(super) struct NamedCertificates {
     by_cas: Arc<WebPkiServerVerifier>,
@@ -22,7 +23,7 @@ pub(super) struct NamedCertificates {
 
 impl NamedCertificates {
     /// # Errors
-    /// When there is no CA among them that can be used.
+    /// When none of the certificates can be used as a CA.
     pub(super) fn new(
         cas: RootCertStore,
         named: Vec<CertificateDer<'static>>,
@@ -44,7 +45,7 @@ impl ServerCertVerifier for NamedCertificates {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.by_cas.verify_server_cert(shown, between, name, ocsp, now) {
-            // webpki says this of a certificate whose dates fit, and has looked at nothing else by then.
+            // webpki returns this for a certificate whose dates are valid, and has checked nothing else by then.
             Err(Error::InvalidCertificate(why)) if is_of_a_ca(&why) => {
                 if !self.named.contains(shown) {
                     return Err(CertificateError::UnknownIssuer.into());
@@ -79,7 +80,7 @@ impl ServerCertVerifier for NamedCertificates {
     }
 }
 
-/// Whether a server's certificate is refused because it is that of a CA.
+/// Whether a server's certificate is refused because it is a CA's certificate.
 fn is_of_a_ca(why: &CertificateError) -> bool {
     let CertificateError::Other(why) = why else { return false };
     matches!(why.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate that signs itself, valid in the years 2020 to 2029.
+    /// A self-signed certificate, valid in the years 2020 to 2029.
     fn signs_itself(key: &KeyPair) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(["a.example".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

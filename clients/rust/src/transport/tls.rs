@@ -1,4 +1,4 @@
-//! Whom a client trusts, and what it proves itself by.
+//! The CAs that a client trusts, and the certificate that it presents.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use rustls::{ClientConfig, RootCertStore};
 use super::named_certificates::NamedCertificates;
 use crate::error::Error;
 
-/// PEM texts, as users give them.
+/// PEM texts from the user.
 #[derive(Clone, Default)]
 pub(crate) struct Pem {
-    /// CAs that nodes' certificates must come from; the machine's own when there are none.
+    /// CAs that must have signed the nodes' certificates; the machine's own when this is `None`.
     pub(crate) cas: Option<Vec<u8>>,
-    /// The client's certificate with those between it and its CA, and its key.
+    /// The client's certificate, any intermediate certificates up to its CA, and its key.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How TLS connections are made.
+/// The settings of TLS connections.
 pub(crate) fn config(pem: &Pem) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let (cas, named) = believed(pem.cas.as_deref())?;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| fault("tls", &error))?;
-    // A machine that trusts no CA trusts no node, and hears of it when it asks one.
+    // A machine that trusts no CA trusts no node; each request then reports that.
     let builder = match cas.is_empty() {
         true => builder.with_root_certificates(cas),
         false => {
@@ -47,7 +47,7 @@ pub(crate) fn config(pem: &Pem) -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// The CAs to believe, and the certificates that the user has named.
+/// The CAs to trust, and the certificates that the user has listed.
 fn believed(cas: Option<&[u8]>) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Error> {
     let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
     match cas {
@@ -58,7 +58,7 @@ fn believed(cas: Option<&[u8]>) -> Result<(RootCertStore, Vec<CertificateDer<'st
             }
         }
         None => {
-            // What the machine cannot read of its own CAs is left out; a node that needed it is not trusted.
+            // CAs of the machine that cannot be parsed are left out. A node that needs one of them is not trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }

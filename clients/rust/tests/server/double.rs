@@ -15,11 +15,11 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 pub(crate) enum Reply {
     /// 200 with this body.
     Whole(String),
-    /// The head promises this body, of which so many bytes come before the connection ends.
+    /// The head announces this body, but the connection ends after this number of bytes of it.
     CutOff(String, usize),
     /// The connection ends.
     Close,
-    /// Nothing comes.
+    /// The server sends nothing.
     Silence,
     /// 307 to this address.
     Redirect(String),
@@ -37,29 +37,29 @@ struct Shared {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// A server on a port of its own; it ends when it is dropped.
+/// A server on its own port. It ends when it is dropped.
 pub(crate) struct Server {
     at: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Server {
-    /// It behaves towards each request as `act` says, which is given the request's first line.
+    /// Starts a server that answers each request as `act` says; `act` gets the request's first line.
     pub(crate) fn start(act: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_with(Box::new(act), None)
     }
 
-    /// It answers like a node, with ids from 1 on.
+    /// Starts a server that answers like a node, with ids from 1 on.
     pub(crate) fn counting() -> Self {
         Self::start_with(counter(false), None)
     }
 
-    /// As above, and no answer is to be kept.
+    /// The same, but its answers must not be kept.
     pub(crate) fn never_keep() -> Self {
         Self::start_with(counter(true), None)
     }
 
-    /// It answers like a node, over TLS.
+    /// Starts a server that answers like a node, over TLS.
     pub(crate) fn with_tls(authority: &Authority) -> Self {
         Self::start_with(counter(false), Some(authority.server()))
     }
@@ -95,7 +95,7 @@ impl Server {
         Self { at, shared }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://localhost:{}", self.at.port())
@@ -132,7 +132,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::SeqCst);
         self.close_connections();
-        // The acceptor wakes up and lets go of the port.
+        // This wakes the acceptor, which then releases the port.
         let _ = TcpStream::connect(self.at);
         while TcpStream::connect(self.at).is_ok() {
             std::thread::yield_now();
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// `None` when the connection is to end.
+    /// Sends the reply; `None` when the connection must end.
     fn reply(&self, stream: &mut impl Write, reply: Reply) -> Option<()> {
         let head = |status: &str, length: usize| {
             format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n")
@@ -190,7 +190,7 @@ impl Shared {
             Reply::Silence => {
                 while !self.has_ended.load(Ordering::SeqCst) {
                     wait(Duration::from_millis(5));
-                    // A client that has gone is noticed by writing what is no answer yet.
+                    // The write of an interim response fails once the client has gone.
                     stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
                 }
                 return None;
@@ -200,7 +200,7 @@ impl Shared {
     }
 }
 
-/// Waits on a channel that nobody sends on.
+/// Sleeps by waiting on a channel that has no sender.
 fn wait(duration: Duration) {
     let (_kept, nothing) = mpsc::channel::<()>();
     let _ = nothing.recv_timeout(duration);
@@ -212,13 +212,13 @@ fn count(request: &str) -> u64 {
     rest.split(['&', ' ']).next().unwrap().parse().unwrap()
 }
 
-/// The answer that lists so many ids as are wanted.
+/// An answer that lists as many ids as the request wants.
 pub(crate) fn ids(request: &str, start: u64) -> Reply {
     let ids: Vec<_> = (start..start + count(request)).map(|id| format!("\"{id}\"")).collect();
     Reply::Whole(format!(r#"{{"ids":[{}]}}"#, ids.join(",")))
 }
 
-/// The answer that gives one range of them.
+/// An answer with those ids as one range.
 pub(crate) fn ranges(request: &str, start: u64) -> Reply {
     let end = start + count(request);
     Reply::Whole(format!(r#"{{"ranges":[{{"start":"{start}","end":"{end}"}}],"more":0}}"#))
@@ -256,7 +256,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A server at localhost that it vouches for.
+    /// The TLS settings of a server at localhost, with a certificate from this CA.
     fn server(&self) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["localhost".to_owned()]).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked of a cluster: first one request at a time, to see what each costs, then all kinds at once.
+//! The requests to a cluster: first one at a time, to measure the time of each, then all kinds at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::links::NodeId;
 
 /// Samples of each kind at each node.
 const SAMPLES: usize = 5;
-/// The same where disks are slow, because each takes many seconds.
+/// The same where disks are slow and each sample takes many seconds.
 const SLOW_SAMPLES: usize = 3;
-/// Longer than a node may take over any answer.
+/// Longer than a node may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Pause of a client between two changes or strict ids.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -27,10 +27,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
 const STRICT: &str = "strict";
 const PLAIN: &str = "plain";
-/// How often a tag that everything needs is asked for.
+/// How often a request for a tag that all measurements need is repeated.
 const ATTEMPTS: usize = 10;
 
-/// Asks one thing after another, each at a cluster that has nothing else to do.
+/// Sends one request after another, each to a cluster that is otherwise idle.
 pub(crate) async fn measure(world: &World, climate: Climate, leader: NodeId, report: &mut Report) {
     prepare(world, leader, report).await;
     let samples = if climate.has_slow_disks() { SLOW_SAMPLES } else { SAMPLES };
@@ -47,7 +47,7 @@ pub(crate) async fn measure(world: &World, climate: Climate, leader: NodeId, rep
                 let method = if body.is_some() { Method::POST } else { Method::GET };
                 let took = time(&world.client, id, method, &path, body.as_ref()).await;
                 report.sample(kind, id, took);
-                // What followers still do for the last request is no part of the next one's time.
+                // Followers may still be working on the last request. That work must not count for the next one.
                 sleep(climate.sync(id) + world_rest(climate, &world.ids())).await;
             }
         }
@@ -59,7 +59,7 @@ fn world_rest(climate: Climate, ids: &[NodeId]) -> Duration {
     pairs.max().unwrap_or_default()
 }
 
-/// Makes the tags that all use, and has every node hold ids of them.
+/// Creates the tags that all requests use, and has every node hold ids of them.
 async fn prepare(world: &World, leader: NodeId, report: &mut Report) {
     for body in [json!({ "tag": STRICT, "order": "strict" }), json!({ "tag": PLAIN })] {
         let client = &world.client;
@@ -92,7 +92,7 @@ async fn until_ok(
     report.broken.push(format!("{path} at node {node} was never answered: {last}"));
 }
 
-/// What one request takes; a refusal is told as text.
+/// How long one request takes; the error is a refusal as text.
 async fn time(
     client: &Client,
     node: NodeId,
@@ -113,7 +113,7 @@ async fn time(
     }
 }
 
-/// All kinds of requests at every node at once.
+/// Sends all kinds of requests to every node at once.
 pub(crate) async fn press(world: &World, length: Duration, report: &mut Report) {
     let until = Instant::now() + length;
     let seen = Arc::new(Mutex::new(Vec::new()));

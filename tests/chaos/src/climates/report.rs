@@ -1,4 +1,4 @@
-//! What was seen in a climate, held against what is promised there, as one line of a table.
+//! Compares what was observed in a climate with what is promised there, and shows it as one line of a table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::climate::{Climate, HAND_OVER_MAX, PAUSE_MAX};
 use crate::links::NodeId;
 
-/// Changes under load that may be refused, of a hundred: those that met a packet lost again and again.
+/// The percentage of changes under load that may be refused: those with a packet that was lost again and again.
 const REFUSED_PERCENT_MAX: usize = 1;
-/// Refusals that are printed of each climate.
+/// How many refusals are printed for each climate.
 const REFUSALS_SHOWN: usize = 3;
 
-/// What a client asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Kind {
     /// A tag is made.
     Create,
     /// A tag is changed.
     Patch,
-    /// The first id of a tag that is unknown.
+    /// The first id of a tag that does not exist yet.
     FirstUse,
     /// An id in strict order.
     Strict,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Plain,
 }
 
-/// Everything that was seen in one climate.
+/// Everything that was observed in one climate.
 pub(crate) struct Report {
     pub(crate) climate: Climate,
     pub(crate) nodes: Vec<NodeId>,
@@ -34,11 +34,11 @@ pub(crate) struct Report {
     pub(crate) leader: NodeId,
     /// Time from the first start until all nodes were ready.
     pub(crate) formed: Option<Duration>,
-    /// Time until a node led that may; `None` inside when none ever did.
+    /// Time until a node led that may lead; the inner `None` means never.
     pub(crate) hand_over: Option<Option<Duration>>,
-    /// Leaders since then.
+    /// Changes of the leader since then.
     pub(crate) changes: usize,
-    /// What nodes said at the end.
+    /// What the nodes reported at the end.
     pub(crate) state: Vec<String>,
     pub(crate) broken: Vec<String>,
     quiet: BTreeMap<(Kind, NodeId), Vec<Duration>>,
@@ -67,12 +67,12 @@ impl Report {
         }
     }
 
-    /// Tells those who watch how far it is.
+    /// Prints the progress.
     pub(crate) fn said(&self, what: &str) {
         eprintln!("{:>14}  {what}", self.climate.name);
     }
 
-    /// Notes what a request took that had the cluster to itself.
+    /// Notes how long a request took that had the cluster to itself.
     pub(crate) fn sample(&mut self, kind: Kind, node: NodeId, took: Result<Duration, String>) {
         match took {
             Ok(took) => self.quiet.entry((kind, node)).or_default().push(took),
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Notes what became of a request under load.
+    /// Notes the outcome of a request under load.
     pub(crate) fn pressed(&mut self, kind: Kind, node: NodeId, took: Result<Duration, String>) {
         match took {
             Ok(took) => {
@@ -111,7 +111,7 @@ impl Report {
         self.followers().filter_map(|node| self.median(kind, node)).max()
     }
 
-    /// Every promise that was not kept.
+    /// All promises that were broken.
     fn judge(&self) -> Vec<String> {
         let climate = self.climate;
         let mut broken = self.broken.clone();
@@ -178,7 +178,7 @@ impl Report {
         }
     }
 
-    /// A time, and beside it how many round trips that is where round trips take any time.
+    /// A time, and the number of round trips that it equals where round trips take any time.
     fn cost(&self, took: Option<Duration>) -> String {
         let Some(took) = took else { return "-".to_owned() };
         let pairs = self.followers().map(|node| self.climate.round_trip(self.leader, node));
@@ -235,7 +235,7 @@ const HEAD: [&str; 13] = [
     "refused",
 ];
 
-/// Prints the table and all broken promises; true when there are none.
+/// Prints the table and all broken promises. Returns true when there are none.
 pub(crate) fn print(reports: &[Report]) -> bool {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(reports.iter().map(Report::line));

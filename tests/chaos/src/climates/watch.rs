@@ -1,4 +1,4 @@
-//! Who leads, seen from outside.
+//! Which node leads, as seen from outside.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::client::Client;
 use crate::links::NodeId;
 
-/// Pause between two looks at a node.
+/// Pause between two polls of a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Every leadership that any node named, in order of terms.
+/// Every leadership that any node reported, in the order of terms.
 pub(crate) struct Watch {
     seen: Arc<Mutex<Vec<(u64, NodeId)>>>,
     task: JoinHandle<()>,
@@ -45,12 +45,12 @@ impl Watch {
         self.last().map(|(_, leader)| leader)
     }
 
-    /// Leaderships of later terms.
+    /// How many leaderships have a later term.
     pub(crate) fn changes_since(&self, term: u64) -> usize {
         self.seen.lock().iter().filter(|(later, _)| *later > term).count()
     }
 
-    /// How long it takes until such a node leads; `None` when that does not come in time.
+    /// How long it takes until a node leads that `good` accepts; `None` when that takes longer than `within`.
     pub(crate) async fn led_by(
         &self,
         good: impl Fn(NodeId) -> bool,

@@ -16,10 +16,10 @@ use crate::proxy::Proxies;
 
 const NODES: [NodeId; 3] = [1, 2, 3];
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// What a node that is asked to end may take.
+/// How long a node that was asked to stop may take.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// The cluster of one climate; dropping it ends it.
+/// The cluster of one climate. Dropping it ends it.
 pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) watch: Watch,
@@ -30,7 +30,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts founders in a climate that is there before them.
+    /// Starts founders. The climate is in effect before they start.
     pub(crate) async fn start(
         binary: &Path,
         dir: &Path,
@@ -73,13 +73,13 @@ impl World {
         Process::start(&format!("node {id}"), &mut command, &dir.join(format!("node-{id}.log")))
     }
 
-    /// Lets this climate be from now on.
+    /// Applies this climate from now on.
     pub(crate) fn settle(&self, climate: Climate) -> Result<(), String> {
         let settled = climate.settle(&NODES, &self.proxies, self.syncs.as_ref());
         settled.map_err(|error| error.to_string())
     }
 
-    /// Waits until all nodes are ready, and says how long that took since their start.
+    /// Waits until all nodes are ready. Returns how long that took since their start.
     pub(crate) async fn await_ready(&self, within: Duration) -> Option<Duration> {
         for id in NODES {
             while self.client.get(id, "/readyz").await.is_none() {
@@ -92,7 +92,7 @@ impl World {
         Some(self.began.elapsed())
     }
 
-    /// Refuses to judge slow disks that are not slow.
+    /// Returns an error if disks are meant to be slow but are not.
     pub(crate) fn check_preload(&self, climate: Climate) -> Result<(), String> {
         let Some(syncs) = &self.syncs else { return Ok(()) };
         match self.processes.iter().all(|process| syncs.is_loaded(process.pid())) {
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// What each node says of itself.
+    /// The state that each node reports.
     pub(crate) async fn states(&self) -> Vec<String> {
         let mut states = Vec::new();
         for id in NODES {
@@ -124,7 +124,7 @@ impl World {
         NODES.to_vec()
     }
 
-    /// Has all nodes end, by force in the end.
+    /// Stops all nodes, by force if they do not stop in time.
     pub(crate) async fn stop(mut self) {
         for process in self.processes.iter_mut().filter_map(|p| p.is_running().then_some(p)) {
             process.signal("TERM");

@@ -33,7 +33,7 @@ impl Echo {
         TcpStream::connect(self.proxies.addresses(2).advertised).await.unwrap()
     }
 
-    /// A connection of node 1.
+    /// Opens a connection as node 1.
     async fn open(&self) -> TcpStream {
         let mut stream = self.dial().await;
         assert_eq!(said(&mut stream, FIRST, WITHIN).await.unwrap(), FIRST);
@@ -41,7 +41,7 @@ impl Echo {
     }
 }
 
-/// Sends something, and returns what comes back in time.
+/// Sends bytes, and returns what comes back in time.
 async fn said(stream: &mut TcpStream, what: &[u8], within: Duration) -> Option<Vec<u8>> {
     stream.write_all(what).await.ok()?;
     heard(stream, what.len(), within).await
@@ -103,7 +103,7 @@ async fn a_link_delays_like_a_wire_in_every_weather_of_its_climate() {
         sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(heard(&mut stream, 9, WITHIN).await.unwrap(), b"onetwosix");
-    // One after another they would take three times as long.
+    // Delayed one after another they would take three times as long.
     assert!((500..1_400).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
 }
 
@@ -113,7 +113,7 @@ fn a_lost_packet_is_one_that_comes_late() {
     let ms = Duration::from_millis;
     let fine = Weather { delay_ms: 100, ..Weather::default() };
     assert_eq!(travel(fine, 1, &mut random), ms(100));
-    // A round trip and 200 ms, and twice as long each time.
+    // A round trip plus 200 ms, doubled each time.
     let all_lost = Weather { loss_percent: 100, ..fine };
     assert_eq!(travel(all_lost, 1, &mut random), ms(100 + 400 * 31));
     let lossy = Weather { loss_percent: 1, ..fine };

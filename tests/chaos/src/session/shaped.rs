@@ -1,4 +1,4 @@
-//! Requests about tags with shapes: strict ones, sequences, and tags with periods.
+//! Requests for tags with shapes: strict tags, sequences, and tags with periods.
 
 use hyper::Method;
 use mintleaf_check::history::{Call, Drawn, Ids, Interval, Outcome, Record, Strict};
@@ -10,12 +10,12 @@ use crate::lines::{of_key, of_period, of_section, section_of};
 use crate::links::NodeId;
 
 impl Session {
-    /// Tells the judge that ids of this name rise over all nodes.
+    /// Records that ids of this name rise over all nodes, for the judge.
     pub(crate) fn promise_order(&self, key: &str) {
         self.recorder.write(&Record::Strict(Strict { key: key.into() }));
     }
 
-    /// Tells the judge that numbers of a key rise over all nodes, and what they are drawn from.
+    /// Records that numbers of a key rise over all nodes, and what they are drawn from, for the judge.
     pub(crate) fn introduce_key(&self, tag: &str, key: &str) {
         let name = of_key(tag, key);
         self.promise_order(&name);
@@ -23,7 +23,7 @@ impl Session {
         self.recorder.write(&Record::Drawn(Drawn { key: name.into(), from }));
     }
 
-    /// Creates a tag with these fields besides those that every tag has.
+    /// Creates a tag with these fields in addition to those that every tag has.
     pub(crate) async fn create_shaped(
         &self,
         node: NodeId,
@@ -39,7 +39,7 @@ impl Session {
         self.create_as(node, tag, &body, step, text).await
     }
 
-    /// Takes numbers of a key over HTTP. To the judge each key is a tag of its own.
+    /// Takes numbers of a key over HTTP. In the history each key is a separate tag.
     pub(crate) async fn numbers(&self, node: NodeId, tag: &str, key: &str, form: Form) -> Outcome {
         let path = format!("/v1/sequence/{tag}/{key}");
         let path = form.path(&path, &path);
@@ -62,7 +62,7 @@ impl Session {
         let asked = self.client.command(node, &words, IDS_WITHIN);
         let (mut call, answer) = self.observe(node, asked).await;
         let mut r = Vec::new();
-        // The answer is the last number. An error may have come after numbers were taken.
+        // The answer is the last number. An error may follow after numbers were taken.
         match answer.as_deref().map(|line| (line, last_of(line))) {
             Some((_, Some(last))) if last >= count => {
                 call.out = Outcome::Ok;
@@ -90,7 +90,7 @@ impl Session {
         out
     }
 
-    /// Takes ids of a tag with periods. Returns of which period they are, and their numbers in it.
+    /// Takes ids of a tag with periods. Returns their period, and their numbers within it.
     async fn dated(
         &self,
         node: NodeId,
@@ -113,12 +113,12 @@ impl Session {
     }
 }
 
-/// The number in a line of the Redis protocol that is one.
+/// The number in a line of the Redis protocol, if the line is one.
 fn last_of(line: &str) -> Option<u64> {
     line.strip_prefix(':')?.parse().ok()
 }
 
-/// The period that an answer names, and the answer as if its ids were bare numbers: their texts begin with the period.
+/// The period in an answer, and the answer as if its ids were bare numbers. The texts of its ids begin with the period.
 fn without_period(answer: &Answer) -> Option<(u64, Answer)> {
     let mut body = answer.try_json()?;
     let period = body["period"].as_str()?.to_owned();

@@ -16,7 +16,7 @@ use super::node::Node;
 
 /// How long the bootstrap may take on a busy machine.
 const FORMS_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take until a node that was wiped is a voter again.
+/// How long a wiped node may take to become a voter again.
 const REJOINS_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) struct Cluster {
@@ -24,12 +24,12 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
     pub(super) ledger: Arc<Ledger>,
     probes: u64,
-    /// How often a node that joined had to be started again: see [`Node::start_if_busy`].
+    /// How often a node that joined had to be started again; see [`Node::start_if_busy`].
     pub(super) joins_repeated: u64,
 }
 
 impl Cluster {
-    /// Starts founders, and waits until all serve. The history goes to this directory.
+    /// Starts founders, and waits until all serve. The history is written to this directory.
     pub(super) fn form(mut nodes: Vec<Node>, directory: &Path) -> io::Result<Self> {
         let peers: Vec<_> =
             nodes.iter().map(|node| format!("{}={}", node.id, node.raft())).collect();
@@ -56,7 +56,7 @@ impl Cluster {
         Load::start(&targets, &self.ledger)
     }
 
-    /// Waits until every node serves every kind of request, and returns how long that took.
+    /// Waits until every node serves every kind of request. Returns how long that took.
     pub(super) fn all_serve(&mut self, within: Duration) -> Option<Duration> {
         let began = Instant::now();
         for node in &mut self.nodes {
@@ -71,10 +71,10 @@ impl Cluster {
         Some(began.elapsed())
     }
 
-    /// Has the history judged, together with what every given node lists.
+    /// Lets the judge check the history, together with the listing of each given node.
     ///
     /// # Errors
-    /// When the history is not whole.
+    /// When the history has gaps.
     pub(super) fn judge(&self, ids: &[u64]) -> io::Result<()> {
         for node in self.nodes.iter().filter(|node| ids.contains(&node.id)) {
             let (id, api) = (node.id, node.api());
@@ -90,11 +90,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Brings a node that refused to start back as its message says: removed, wiped, joined,
-    /// promoted.
+    /// Brings back a node that refused to start, as its message says: it is removed, wiped, joined and promoted.
     ///
     /// # Errors
-    /// Says which step failed.
+    /// The step that failed.
     pub(super) fn rejoin(&mut self, id: u64) -> Result<(), String> {
         let other = self.nodes.iter().find(|node| node.id != id && node.runs());
         let (through, seed) = match other {
@@ -116,7 +115,7 @@ impl Cluster {
     }
 }
 
-/// Makes a voter of a node that joins.
+/// Makes a joining node a voter.
 fn promote(node: &mut Node, through: Api, joins_repeated: &mut u64) -> Result<(), String> {
     let body = json!({
         "id": node.id, "raft": node.raft().to_string(), "http": node.api().0.to_string(),

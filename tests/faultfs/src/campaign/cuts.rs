@@ -15,7 +15,7 @@ use crate::cut::Cut;
 impl Campaign<'_> {
     pub(super) fn power_cut(&mut self, cut: Cut) -> io::Result<Vec<u64>> {
         let victims = self.victims();
-        // A slow disk has more under way when the power goes.
+        // A slow disk has more operations under way when the power is cut.
         let delay = Duration::from_millis(self.random.gen_range(0..80));
         for &id in &victims {
             self.cluster.node(id).device().slow_fsync(delay);
@@ -40,8 +40,8 @@ impl Campaign<'_> {
             victims.len() as u64;
     }
 
-    /// Cuts the power again and again. Half of the cuts come while nodes that were just hit are starting, the others
-    /// within seconds, while they write again what the last cut took.
+    /// Cuts the power again and again. Half of the cuts come while the nodes that were just hit are starting.
+    /// The others come within seconds, while the nodes write again what the last cut destroyed.
     pub(super) fn cuts_in_succession(&mut self) -> io::Result<Vec<u64>> {
         let mut hit = BTreeSet::new();
         for _ in 0..self.random.gen_range(5..25) {
@@ -62,7 +62,7 @@ impl Campaign<'_> {
         Ok(hit)
     }
 
-    /// Notes nodes that ended: none of them has a reason to.
+    /// Reports nodes that ended: none of them had a reason to.
     fn notice_ends(&mut self) {
         for id in 1..=NODES {
             if let Some(ended) = self.cluster.node(id).ended()

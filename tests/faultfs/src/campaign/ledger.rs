@@ -1,4 +1,4 @@
-//! What clients asked for and what came of it, recorded for the judge of histories, `mintleaf-check`.
+//! The requests of clients and their outcomes, recorded for the judge of histories, `mintleaf-check`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 /// The number of the client that lists tags.
 const LISTER: u32 = 1_000_000;
 
-/// The history of a campaign, and the broken promises that were seen so far.
+/// The history of a campaign, and the broken promises so far.
 #[derive(Debug)]
 pub(super) struct Ledger {
     history: Recorder,
-    /// The newest listing of tags: each is judged with the whole history, and without the listings before.
+    /// The latest listing of tags. Each listing is judged with the whole history, but without earlier listings.
     listing: PathBuf,
     /// Tags whose creation was acknowledged.
     tags: Mutex<BTreeSet<String>>,
@@ -36,7 +36,7 @@ pub(super) struct Asked {
 pub(super) type Listed = (u32, String, u64);
 
 impl Ledger {
-    /// Begins a history in this directory.
+    /// Starts a history in this directory.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
         Ok(Self {
             history: Recorder::create(&directory.join("history.jsonl"))?,
@@ -52,7 +52,7 @@ impl Ledger {
         Asked { client, node, inv: self.history.now() }
     }
 
-    /// Notes what came of a request for ids of a tag, or for snowflake ids. Answers whether there were any.
+    /// Records the outcome of a request for ids of a tag, or for snowflake ids. Returns whether it got any.
     pub(super) fn note_ids(
         &self,
         asked: &Asked,
@@ -79,7 +79,7 @@ impl Ledger {
         count > 0
     }
 
-    /// Notes what came of a new tag, whose description is its name. Answers whether it was created.
+    /// Records the outcome of creating a tag whose description is its name. Returns whether it was created.
     pub(super) fn note_tag(
         &self,
         asked: &Asked,
@@ -118,7 +118,7 @@ impl Ledger {
         Call { p, node, boot: None, inv, ret, out, code }
     }
 
-    /// Notes a promise that the campaign itself saw broken.
+    /// Records a broken promise that the campaign itself observed.
     pub(super) fn violation(&self, what: String) {
         self.violations.lock().push(what);
     }
@@ -127,21 +127,21 @@ impl Ledger {
         self.violations.lock().clone()
     }
 
-    /// Ids handed out, and tags acknowledged.
+    /// How many ids were handed out, and how many tags acknowledged.
     pub(super) fn counts(&self) -> (u64, usize) {
         (self.ids.load(Ordering::Relaxed), self.tags.lock().len())
     }
 
-    /// The tags that a listing must have which is asked for now.
+    /// The tags that a listing must contain if it is requested now.
     pub(super) fn acknowledged(&self) -> BTreeSet<String> {
         self.tags.lock().clone()
     }
 
-    /// Has the whole history judged, with what a node listed when it was `asked`. A tag that is `expected` and
-    /// not listed was read as absent.
+    /// Lets the judge check the whole history, together with the listing that a node was `asked` for. A tag
+    /// that is `expected` but not listed counts as read and absent.
     ///
     /// # Errors
-    /// When the history is not whole.
+    /// When the history has gaps.
     pub(super) fn judge(
         &self,
         asked: &Asked,
@@ -189,8 +189,8 @@ mod tests {
         Ok(Answer { status, headers: Default::default(), body: body.into() })
     }
 
-    /// The violations that are found when node 1 creates tag `t`, gives these ids of it, and lists it with this
-    /// `max_id`, or does not list it.
+    /// The violations if node 1 creates tag `t`, gives these ids of it, and lists it with this `max_id`, or
+    /// does not list it.
     fn judged(ids: &[&'static str], listed: Option<u64>) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::create(directory.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The load: clients of every node that take ids and create tags, and record what came of it.
+//! The load: clients of every node that take ids and create tags, and record the outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 const PACE: Duration = Duration::from_millis(4);
 /// Tags that all clients share.
 const SHARED: u64 = 4;
-/// The number of the first client that probes whether a node serves; the others follow it.
+/// The number of the first client that probes whether a node serves. The other probes have the numbers after it.
 const PROBE_FIRST: u32 = 1_000;
 
 /// A client of one node.
@@ -74,10 +74,10 @@ impl Client {
         Self { number: PROBE_FIRST + node as u32, node, api, ledger: Arc::clone(ledger) }
     }
 
-    /// Makes the tags that all clients share.
+    /// Creates the tags that all clients share.
     pub(super) fn create_shared(&self) {
         for n in 0..SHARED {
-            // Without one of them its clients fail, and nothing else does.
+            // If one of them is missing, only its clients fail.
             self.create(&format!("shared-{n}"), 10);
         }
     }
@@ -93,9 +93,9 @@ impl Client {
         self.take(None, 1 + n % 20);
     }
 
-    /// Creates a tag with a small step, and takes so many ids that it needs several grabs.
+    /// Creates a tag with a small step, and takes enough ids to need several grabs.
     fn use_new_tag(&self, n: u64) {
-        // A later load counts from 0 again; the number of tags so far keeps names apart.
+        // A later load counts from 0 again, so the number of tags so far makes the name unique.
         let tag = format!("new-{}-{}-{n}", self.node, self.ledger.counts().1);
         if self.create(&tag, 5) {
             self.take(Some(&tag), 12);

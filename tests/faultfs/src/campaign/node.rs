@@ -1,4 +1,4 @@
-//! One node: its process, and the disk it runs on.
+//! One node: its process and its disk.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ const DISK_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct Node {
     pub(super) id: u64,
     node: mintleaf_harness::Node,
-    /// Its last end, if it ended by itself and nobody asked yet.
+    /// Its last end, if it ended by itself and the caller has not collected that yet.
     end: Option<Ended>,
     disk: Mounted,
 }
@@ -29,15 +29,15 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// What it said since its start.
+    /// Its output since its start.
     pub(super) said: String,
 }
 
 impl Ended {
-    /// The line that says why it ended, if one does.
+    /// The line that says why it ended, if there is one.
     pub(super) fn why(&self) -> &str {
         let lines: Vec<&str> = self.said.lines().collect();
-        // In the log of a node that ran, or on its own where one did not start.
+        // A node that ran logs the line; a node that did not start prints it alone.
         let says_why = |line: &&&str| line.contains("ERROR") || line.starts_with("error: ");
         let error = lines.iter().rev().find(says_why);
         error.or(lines.last()).copied().unwrap_or_default()
@@ -45,24 +45,24 @@ impl Ended {
 }
 
 impl Node {
-    /// A node with an empty disk; it does not run.
+    /// A node with an empty disk. It is not running.
     pub(super) fn new(id: u64, strictness: Strictness, options: &Options) -> io::Result<Self> {
         let directory = &options.directory;
         let disk = Device::new(Disk::new(strictness, DISK_BYTES_MAX));
         let disk = Mounted::new(disk, &directory.join(format!("disk-{id}")))?;
         let mut node = mintleaf_harness::Node::new(&Binary::at(&options.binary), id, directory);
         node.set_data(disk.path().join("data"));
-        // An older binary does not know this setting: it would refuse the flag, and ignores the variable.
+        // An older binary may not know this setting. It would reject the flag, but it ignores the variable.
         node.set_env("MINTLEAF_SNAPSHOT_ENTRIES", options.snapshot_entries.to_string());
         Ok(Self { id, node, end: None, disk })
     }
 
-    /// What clients ask.
+    /// A client of it.
     pub(super) fn api(&self) -> Api {
         self.node.api()
     }
 
-    /// Where other nodes ask.
+    /// Its address for other nodes.
     pub(super) fn raft(&self) -> SocketAddr {
         self.node.raft()
     }
@@ -71,7 +71,7 @@ impl Node {
         self.disk.device()
     }
 
-    /// Makes it a founder with these peers, or lets it join through one.
+    /// Makes it a founder with these peers, or makes it join through one.
     pub(super) fn enter_by(&mut self, flag: &str, value: &str) {
         self.node.set_flags([flag, value]);
     }
@@ -85,12 +85,12 @@ impl Node {
         self.node.process().is_some()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(super) fn kill(&mut self) {
         self.node.kill();
     }
 
-    /// What became of a process that should run, if it ended; it does not run any more then.
+    /// How a process ended that should be running; `None` if it is still running. The process is collected.
     pub(super) fn ended(&mut self) -> Option<Ended> {
         self.notice_end();
         self.end.take()
@@ -104,8 +104,8 @@ impl Node {
         }
     }
 
-    /// Starts it again as a supervisor would, when it joined and ended because another change of
-    /// the membership was under way. Returns whether it did. Any other end is left for [`Node::ended`].
+    /// Starts it again as a supervisor would, if it was joining and ended because another change of the
+    /// membership was under way. Returns whether it did. Any other end is left to [`Node::ended`].
     pub(super) fn start_if_busy(&mut self) -> io::Result<bool> {
         self.notice_end();
         let busy = |ended: &Ended| ended.said.contains("cannot join: another change");
@@ -121,7 +121,7 @@ impl Node {
         await_some(within, || self.ended())
     }
 
-    /// Waits until it is ready or has ended. Returns `None` when it is ready, or neither came in time.
+    /// Waits until it is ready or has ended. Returns `None` when it is ready, or when neither happens in time.
     pub(super) fn await_ready_or_end(&mut self, within: Duration) -> Option<Ended> {
         let outcome = await_some(within, || {
             let ended = self.ended();
@@ -135,7 +135,7 @@ impl Node {
         fs::remove_dir_all(self.node.data())
     }
 
-    /// Copies its disk to a plain directory, to be looked at after the run.
+    /// Copies its disk to a plain directory, to be inspected after the run.
     pub(super) fn keep_disk(&self, directory: &Path) -> io::Result<()> {
         self.device().save(&directory.join(format!("kept-disk-{}", self.id)))
     }

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What a campaign saw.
+/// The results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Its seed.
     pub seed: u64,
     /// Rounds by kind.
     pub rounds: BTreeMap<String, u64>,
-    /// What nodes did in answer, by kind.
+    /// The reactions of nodes, by kind.
     pub answers: BTreeMap<String, u64>,
     /// Ids handed out.
     pub ids: u64,
     /// Tags acknowledged.
     pub tags: usize,
-    /// Power cuts of a node, by what became of the unsynced changes.
+    /// Power cuts of a node, by what happened to the unsynced changes.
     pub cuts: BTreeMap<String, u64>,
-    /// Changes that were unsynced when the power went.
+    /// Changes that were unsynced at a power cut.
     pub caught: u64,
-    /// How long after healing all nodes served, in each round.
+    /// How long after the healing all nodes served, in each round.
     pub recoveries: Vec<Duration>,
     /// Broken promises.
     pub violations: Vec<String>,

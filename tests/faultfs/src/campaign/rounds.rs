@@ -1,18 +1,18 @@
-//! The rounds of a campaign: what is broken, and what nodes must and may do about it.
+//! The rounds of a campaign: the faults, and what nodes must and may do about them.
 //!
 //! | round | a node must | it may |
 //! | --- | --- | --- |
 //! | power cut: unsynced changes lost, torn or scattered | start and serve | |
-//! | power cuts that follow each other, in the midst of starts too | start and serve | |
+//! | power cuts in succession, also during starts | start and serve | |
 //! | writes or syncs fail | end with a failure that names it | |
-//! | ... then the power goes | start and serve | refuse, if it was started in between |
+//! | ... then the power is cut | start and serve | refuse, if it was started in between |
 //! | reads fail at the start | end with a failure, or serve | refuse, then and later |
 //! | a bit flips at rest | serve, or refuse | refuse |
 //! | slow syncs | keep all promises | be late while they last |
 //!
-//! A node *refuses* by ending with a failure that says how it comes back; the campaign then brings it back in this
-//! way. A flipped bit, or a write of a failed sync that a restart believed in, may show only later. Such a *doubtful*
-//! node may refuse in every round until it was brought back. Only one node is doubtful at a time.
+//! A node *refuses* by ending with a failure that says how it can come back; the campaign then brings it back that way.
+//! A flipped bit, or a write of a failed sync that a restart relied on, may show only later. Such a *doubtful* node may
+//! refuse in every round until it has been brought back. Only one node is doubtful at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +32,10 @@ use crate::cut::Cut;
 use crate::disk::Strictness;
 use crate::faults::{Failure, Operation, Rule};
 
-/// How soon a node must end whose disk fails: it notices with its next write, and the load makes it write all the
-/// time.
+/// The time within which a node with a failing disk must end. It notices with its next write, and the load
+/// makes it write all the time.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
-/// Texts of which a refusal has one: they say how the node comes back.
+/// A refusal contains one of these texts, which say how the node can come back.
 const WAYS_BACK: [&str; 2] = ["wipe it and join", "join it again"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ enum Round {
     SlowFsync,
 }
 
-/// Every round with its name and how often it comes.
+/// All rounds, with their names and weights.
 const ROUNDS: [(&str, Round, u32); 14] = [
     ("power cut: all unsynced is lost", Round::Cut(Cut::Lose), 4),
     ("power cut: the last write is torn", Round::Cut(Cut::Tear), 4),
@@ -71,7 +71,7 @@ pub(super) struct Campaign<'a> {
     pub(super) cluster: Cluster,
     pub(super) random: StdRng,
     pub(super) report: Report,
-    /// The node whose disk may hold damage that was not noticed yet.
+    /// The node whose disk may be damaged without the node's having noticed.
     pub(super) doubtful: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Campaign<'a> {
         (name, round)
     }
 
-    /// Breaks, heals, judges. Returns which nodes were hit.
+    /// Injects faults, heals them, and judges. Returns the nodes that were hit.
     fn round(&mut self, round: Round) -> io::Result<Vec<u64>> {
         let load = self.cluster.load();
         pause(Duration::from_millis(self.random.gen_range(100..1500)));
@@ -165,7 +165,7 @@ impl<'a> Campaign<'a> {
         let patterns = [None, None, Some("db"), Some("tail-*")];
         let pattern = patterns.choose(&mut self.random).copied().flatten();
         let once = self.random.gen_bool(0.5);
-        // Without a quorum hardly anything is written, so later calls would never come.
+        // Without a quorum hardly anything is written, so the counter would never reach a later call.
         let nth_max = if victims.len() == 1 { 30 } else { 3 };
         for &id in &victims {
             let nth = once.then(|| self.random.gen_range(1..=nth_max));
@@ -191,8 +191,8 @@ impl<'a> Campaign<'a> {
         Ok(victims)
     }
 
-    /// Cuts the power together with the failure; or first lets the node come back and believe in what a failed sync left
-    /// in memory. That happens to one node alone, because it may turn out to be damaged.
+    /// Cuts the power together with the failure, or first lets the node start and rely on what a failed sync
+    /// left in memory. The latter happens only to a single node, because its data may turn out to be damaged.
     fn after_failure(&mut self, victims: &[u64]) -> io::Result<()> {
         let believes = match *victims {
             [only] if self.may_doubt(only) => self.random.gen_bool(0.5),
@@ -224,7 +224,7 @@ impl<'a> Campaign<'a> {
             Some(ended) if ended.said.contains(failure.text()) => {
                 self.judge_stop(id, &ended, failure.text());
             }
-            // sled takes what it cannot read for the end of its log.
+            // sled treats a read error as the end of its log.
             Some(ended) => self.judge_refusal(id, &ended),
             None => {}
         }
@@ -265,7 +265,7 @@ impl<'a> Campaign<'a> {
         ids
     }
 
-    /// A node that may refuse, so that no two do: the doubtful one, if there is one.
+    /// A node that may refuse: the doubtful one, if there is one, so that no two nodes may.
     fn doubtable(&mut self) -> u64 {
         let any = self.random.gen_range(1..=NODES);
         self.doubtful.unwrap_or(any)
@@ -275,7 +275,7 @@ impl<'a> Campaign<'a> {
         self.doubtful.is_none_or(|doubtful| doubtful == id)
     }
 
-    /// Starts nodes again. Those that refuse, and may, are brought back once the others run.
+    /// Starts nodes again. Nodes that refuse, and may, are brought back once the others run.
     pub(super) fn start_again(&mut self, ids: &[u64], may_refuse: bool) -> io::Result<()> {
         for &id in ids {
             let node = self.cluster.node(id);
@@ -334,7 +334,7 @@ impl<'a> Campaign<'a> {
         ended.map(|(id, ended)| format!("; node {id} ended: {}", ended.why())).collect()
     }
 
-    /// Judges the end of a node whose disk failed: it must be a failure that names the error.
+    /// Judges the end of a node with a failed disk: it must be a failure that names the error.
     fn judge_stop(&mut self, id: u64, ended: &Ended, expected: &str) {
         self.judge_panics(ended);
         if ended.status.success() || ended.status.code().is_none() {

@@ -6,8 +6,8 @@ use fuser::Errno;
 
 use super::{Change, Content, Disk, Ino, Inode, Name, ROOT, Strictness, put, set_name};
 
-/// Unsynced bytes kept back at most. Beyond, the oldest changes become durable by themselves, as
-/// a kernel writes back what has been dirty for long.
+/// The most unsynced bytes that are held back. Beyond this, the oldest changes become durable by themselves, as
+/// a kernel writes back old dirty pages.
 pub(super) const PENDING_BYTES_MAX: usize = 64 << 20;
 
 impl Disk {
@@ -23,7 +23,7 @@ impl Disk {
         self.settle(changes);
     }
 
-    /// Makes a file or directory durable, and what comes with it: see [`Strictness`].
+    /// Makes a file or directory durable, together with what [`Strictness`] adds.
     pub fn sync(&mut self, ino: Ino, data_only: bool) -> Result<(), Errno> {
         let inode = self.inode_mut(ino)?;
         let is_dir = matches!(inode.live, Content::Dir(_));
@@ -31,7 +31,7 @@ impl Disk {
         inode.resized = false;
         let mut dirs = BTreeSet::from([ino]);
         let mut chosen = vec![false; self.pending.len()];
-        // The loop runs backwards, because whatever a chosen change of names builds upon is chosen as well.
+        // The loop runs backwards, because every change that a chosen change of names builds on must be chosen too.
         for (change, chosen) in self.pending.iter().zip(&mut chosen).rev() {
             *chosen = match change {
                 Change::Names(_) if self.strictness == Strictness::Journal => commits,
@@ -95,7 +95,7 @@ impl Disk {
         }
     }
 
-    /// Starts the computer again: what was durable becomes live.
+    /// Starts the computer again: the durable content becomes live.
     pub(crate) fn restart(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
@@ -106,7 +106,7 @@ impl Disk {
         self.collect();
     }
 
-    /// Forgets files that have no name any more, live, durable or pending, and are not open.
+    /// Forgets files that are not open and have no live, durable or pending name.
     pub(super) fn collect(&mut self) {
         let opened = self.inodes.iter().filter(|(_, inode)| inode.opened > 0).map(|(ino, _)| *ino);
         let mut open: Vec<Ino> = opened.chain([ROOT]).collect();

@@ -8,7 +8,7 @@ fn disk(strictness: Strictness) -> Disk {
     Disk::new(strictness, 1 << 20)
 }
 
-/// A disk with one synced file that holds `old`: the beginning of most tests.
+/// A disk with one synced file that holds `old`: the start of most tests.
 fn disk_with_file(strictness: Strictness) -> (Disk, Ino) {
     let mut disk = disk(strictness);
     let ino = disk.create(ROOT, "file", false, 0o644).unwrap();

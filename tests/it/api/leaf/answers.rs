@@ -1,15 +1,16 @@
-//! Answers of a real Leaf 1.0.1 on Spring Boot 1.5, request by request, in `answers.json`. An answer is the same where
-//! its status, its media type, its `allow`, the members of its JSON and the words of its page are.
+//! Answers of a real Leaf 1.0.1 on Spring Boot 1.5, request by request, in `answers.json`. An answer counts as
+//! equal if its status, its media type, its `allow`, the members of its JSON and the words of its page are
+//! equal.
 
 use serde_json::Value;
 
 use super::*;
 
-/// Whether a request is answered in another way on purpose.
+/// Whether the answer to a request differs on purpose.
 fn is_kept_different(path: &str, accept: &str) -> bool {
-    // None of Leaf's paths: the console, and problems of a node's own.
+    // Not Leaf's paths: the console, and problems that only a node reports.
     let others = ["/", "/api", "/favicon.ico", "/nothing-here", "/API/segment/get/s50"];
-    // A key is whatever stands in its place, and a path is compared as it is written.
+    // Any text in its place is a key, and a path is compared as it is written.
     let odd_keys = [
         "/api/segment/get/leaf-segment-test.x",
         "/api/snowflake/get/.x",
@@ -52,11 +53,11 @@ fn assert_alike(of_leaf: &Value, answer: &Answer, request: &str) {
                 assert_eq!(answer.json()[member], *value, "{request}: {member}");
                 got.remove(member);
             }
-            // The longest bodies were not kept to their end.
+            // The longest bodies were truncated when they were recorded.
             got.remove("message");
             assert!(got.is_empty(), "{request}: {got:?}");
         }
-        // Whatever else the page shows.
+        // The rest of the page does not matter.
         None => assert!(answer.status == 200 || answer.body.is_empty(), "{request}: {answer:?}"),
     }
 }
@@ -93,7 +94,7 @@ fn every_request_is_answered_as_by_a_real_leaf() {
 fn what_is_kept_different_is_so() {
     let dev = mintleaf().dev();
     let get = |path: &str| dev.api().get(path);
-    // Dots and semicolons belong to the key.
+    // Dots and semicolons are part of the key.
     assert_eq!(get("/api/segment/get/a.b").text(), "1");
     assert_eq!(get("/api/segment/get/a").text(), "1");
     assert_eq!(get("/api/segment/get/a;b=1").text(), "1");

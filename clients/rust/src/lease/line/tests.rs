@@ -47,9 +47,9 @@ fn a_step_on_a_closed_line_changes_nothing() {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A call takes what the cursor has, and waits for what it lacks.
+    /// A call takes what the cursor has, and waits for the rest.
     Call(u64),
-    /// The flight brings what was asked for, in so many ranges.
+    /// The flight returns what it asked for, in this number of ranges.
     Lands(u64),
     Refused(u16),
     GivesUp,
@@ -70,11 +70,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 1..100)
 }
 
-/// What a run has seen.
+/// What a run has observed.
 #[derive(Default)]
 struct Seen {
     ids: HashSet<u64>,
-    /// The flight under way, and whether there may be another.
+    /// The flight under way, and whether another may start.
     flight: Option<Order>,
     waiting: Vec<u64>,
 }
@@ -108,7 +108,7 @@ impl Seen {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens in whatever order: no id twice, one flight at a time, calls served in their order and in full.
+    /// In any order of events: no id twice, one flight at a time, calls served in their order and in full.
     #[test]
     fn no_id_is_handed_out_twice(events in events()) {
         let (mut line, cursor) = (Line::new(kind()), Cursor::new());
