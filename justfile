@@ -1,7 +1,7 @@
 # The commands that a contributor needs most. `just` lists them; each script explains itself with --help.
 
 _default:
-    @just --list --unsorted
+    @{{just_executable()}} --list --unsorted
 
 # One node in memory, on http://127.0.0.1:8080
 dev:
