@@ -58,29 +58,20 @@
 //! | --- | --- |
 //! | `limits` | The bounds that clients of a node meet |
 //! | [`version`] | The name of this build |
-//! | `address` | `HOST:PORT` |
+//! | `text` | Addresses, %-escapes and points in time, as text |
+//! | [`machine`] | The machine's clocks, as a trait; its random numbers |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them |
-//! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus |
-//! | `origin` | Where clients are counted together |
-//! | `path_segment` | %-escapes in paths |
-//! | `timestamp` | Points in time as text |
-//! | `drain` | How far the end of a node has come, as its connections see it |
-//! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in |
 //! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file |
-//! | [`answer_budget`] | The memory of answers that clients have not read yet |
-//! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins |
-//! | `connection_buffers` | A client's connection with its buffers |
-//! | [`replica`] | The replicated log, with types: commands in, responses out |
-//! | [`restore`] | A new cluster, made of a backup or of a directory that survived |
+//! | [`connection`] | A client's connection below its protocol: TLS, buffers, unread answers, idle and slow clients |
+//! | [`replica`] | The replicated log, with types: commands in, responses out; a new cluster made of a backup |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people |
 //! | [`resp`] | The Redis protocol |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols |
 //! | [`config`] | Settings and their checks |
-//! | [`logging`] | The log of a process: how its lines look, which there are, and how they are written |
 //! | [`cli`] | The command line, and the commands that are clients of a node |
-//! | [`server`] | A node put together, and run by `serve` or `dev` |
+//! | [`server`] | A node put together, its log, and how `serve` and `dev` run it |
 //!
 //! # Words
 //!
@@ -108,28 +99,18 @@
 //! | advance | How far a restore raised every line, so that no id repeats that was given after the backup. |
 
 pub mod access;
-mod address;
-pub mod answer_budget;
 pub mod cli;
-pub mod clock;
 pub mod config;
-mod connection_buffers;
-mod drain;
-pub mod entropy;
+pub mod connection;
 pub mod http;
 pub mod leaf_tables;
 mod limits;
 pub mod listener;
-pub mod logging;
+pub mod machine;
 pub mod metrics;
-mod origin;
-mod path_segment;
 pub mod replica;
 pub mod resp;
-pub mod restore;
 pub mod server;
 pub mod service;
-mod timestamp;
-pub mod tls;
+mod text;
 pub mod version;
-mod watchdog;

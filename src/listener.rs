@@ -31,14 +31,14 @@ use self::acceptor::{Accepted, Acceptor};
 pub(crate) use self::places::LEAVING_MAX;
 use self::places::Places;
 use crate::access::{Doors, Tokens};
-use crate::drain::{self, Drain, DrainPhase, DrainSender};
+use crate::connection::drain::{self, Drain, DrainPhase, DrainSender};
+use crate::connection::tls::{self, ClientStream, ClientTls, Handshake, Handshakes, Terms};
+use crate::connection::watchdog::{Progress, Verdict};
 use crate::http::{self, Dispatch};
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
-use crate::tls::{self, ClientStream, ClientTls, Handshake, Handshakes, Terms};
-use crate::watchdog::{Progress, Verdict};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use mintleaf::cli::{self, CliCommand};
 use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
-use mintleaf::logging::{self, Log};
+use mintleaf::server::logging::{self, Log};
 use mintleaf::server::{self, NodeFailure};
 
 /// The allocator of static builds.

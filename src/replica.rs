@@ -1,4 +1,7 @@
 //! The replicated log with types: commands in, responses out, and the state that the commands made.
+//! [`restore`] makes a new cluster of a backup, or of a directory that survived.
+
+pub mod restore;
 
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};

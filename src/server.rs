@@ -20,6 +20,7 @@
 //!       followed_files    files that are looked at every 5 s
 //!       expiry            what the log says about the end of a certificate
 //!         signals         what signals ask for
+//! logging       the log of the process: how its lines look, and how they are written
 //! ```
 
 mod assemble;
@@ -32,6 +33,7 @@ mod expiry;
 mod failure;
 mod followed_files;
 mod hot_tags_file;
+pub mod logging;
 mod machine_watch;
 mod node;
 mod open_files;

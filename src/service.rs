@@ -120,8 +120,8 @@ pub use mintleaf_core::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRo
 
 use mintleaf_core::sequence::Counters;
 
-use crate::answer_budget::AnswerBudget;
-use crate::clock::Clock;
+use crate::connection::answer_budget::AnswerBudget;
+use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica};
 use cluster_time::ClusterTime;

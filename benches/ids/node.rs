@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::clock::SystemClock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
+use mintleaf::machine::clock::SystemClock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
 use mintleaf_core::limits::STEP_MAX;

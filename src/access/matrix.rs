@@ -2,7 +2,7 @@
 //! protocol do not compile without a row of it, and `docs/security.md` shows it.
 
 use super::role::{Needs, Scope};
-use crate::path_segment;
+use crate::text::path_segment;
 
 /// A handler of the HTTP interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

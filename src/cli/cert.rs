@@ -19,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::failure::Failure;
 use super::output;
-use crate::clock::{Clock, SystemClock};
+use crate::machine::clock::{Clock, SystemClock};
 
 const DAY_S: u64 = 24 * 3600;
 /// How far before its making the validity of a certificate begins: clocks of other machines may be behind.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::https::{TlsArgs, explained};
-use crate::address::is_loopback;
+use crate::text::address::is_loopback;
 
 const CONNECT_MS_MAX: u64 = 3_000;
 /// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than

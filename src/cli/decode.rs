@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::output::{cell, print_json, print_table, warn};
 use super::table::TextTable;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// The id, and by which layout and epoch.
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::output::{cell, print, print_json};
 use super::table::shown;
 use crate::limits::LISTED_IDS_MAX;
-use crate::path_segment;
+use crate::text::path_segment;
 
 /// Which ids to take.
 #[derive(Args, Debug)]

@@ -16,9 +16,9 @@ use super::client::Client;
 use super::failure::Failure;
 use super::output;
 use super::progress::{Progress, Unit};
-use crate::entropy::random_hex;
 use crate::leaf_tables::{self, FILE_BYTES_MAX, Fault, Row};
 use crate::limits::IMPORT_TAGS_MAX;
+use crate::machine::entropy::random_hex;
 
 /// Bytes of the rows of one request: a node takes 64 KiB.
 const REQUEST_BYTES: usize = 48 * 1024;

@@ -9,9 +9,9 @@ use super::output::{self, cell};
 use super::progress::{Progress, Unit};
 use super::table::TextTable;
 use super::temporary::Temporary;
-use crate::entropy;
-use crate::restore::{Origin, inspect};
-use crate::timestamp::rfc3339;
+use crate::machine::entropy;
+use crate::replica::restore::{Origin, inspect};
+use crate::text::timestamp::rfc3339;
 
 /// What to inspect.
 #[derive(clap::Args, Debug)]

@@ -14,10 +14,10 @@ use serde_json::json;
 use super::failure::Failure;
 use super::inspect::progress;
 use super::output;
-use crate::clock::{Clock, SystemClock};
-use crate::entropy;
-use crate::restore::{Copy, Plan, read_copy, restore};
-use crate::timestamp::rfc3339;
+use crate::machine::clock::{Clock, SystemClock};
+use crate::machine::entropy;
+use crate::replica::restore::{Copy, Plan, read_copy, restore};
+use crate::text::timestamp::rfc3339;
 
 /// Most ids that a line rises by: half of all that exist. More would use up what the restore is meant to save.
 const ADVANCE_MAX: u64 = ID_END / 2;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
-use crate::entropy;
+use crate::machine::entropy;
 
 /// Bytes of randomness in a secret: the same as in the key that is derived from it.
 const SECRET_BYTES: usize = 32;

@@ -7,7 +7,7 @@ use super::client::Client;
 use super::failure::Failure;
 use super::ids::{list, take};
 use super::output::{print, print_json};
-use crate::path_segment::escape;
+use crate::text::path_segment::escape;
 
 /// What can be asked of a sequence.
 #[derive(Debug, Subcommand)]

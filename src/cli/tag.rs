@@ -8,7 +8,7 @@ use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, confirm, print, print_json, print_table, warn};
 use super::table::TextTable;
-use crate::path_segment;
+use crate::text::path_segment;
 
 /// Tags fetched with one request.
 const PAGE: u64 = 1_000;

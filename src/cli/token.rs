@@ -6,7 +6,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::output;
 use crate::access::{Role, checked_name, checked_tags, hash_of, written_hash};
-use crate::entropy;
+use crate::machine::entropy;
 
 /// Bytes of randomness in a token.
 const TOKEN_BYTES: usize = 32;

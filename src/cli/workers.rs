@@ -7,7 +7,7 @@ use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{cell, print_json, print_styled};
 use super::table::TextTable;
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// What can be done with worker ids.
 #[derive(Debug, Subcommand)]

@@ -14,7 +14,7 @@ use super::defaults::{
     SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
-use crate::address::{PortRule, check_host_port, is_everywhere};
+use crate::text::address::{PortRule, check_host_port, is_everywhere};
 
 /// Log entries between two snapshots: fewer would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, fault};
 use super::named_file::{self, Kept, PEM_BYTES_MAX};
-use crate::tls::{ClientTls, PemContents};
+use crate::connection::tls::{ClientTls, PemContents};
 
 /// Where a node's certificate for clients is.
 #[derive(Clone, Debug, PartialEq, Eq)]

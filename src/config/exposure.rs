@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::error::{ConfigError, fault};
-use crate::address::is_loopback;
+use crate::text::address::is_loopback;
 
 /// The addresses of a node, and the strangers that they are open to.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ use super::log_settings::LogSettings;
 use super::peer_keys::PeerKeys;
 use super::settings_file::with_file;
 use super::sources::Sources;
-use crate::address::at_host_of;
+use crate::text::address::at_host_of;
 
 /// One node of a cluster, checked.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ use mintleaf_core::tag::BizTag;
 use super::host;
 use super::problem::Problem;
 use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
-use crate::address::is_loopback_host;
 use crate::service::Actor;
+use crate::text::address::is_loopback_host;
 
 /// Headers that show that a proxy passed the request on.
 static OF_PROXIES: [HeaderName; 8] = [

@@ -13,7 +13,7 @@ use super::query::Query;
 use super::tags::{consistency, json_bytes};
 use crate::limits::{AUDIT_PAGE_DEFAULT, AUDIT_PAGE_MAX, PAGE_BYTES_MAX};
 use crate::service::{AuditEntry, AuditPart, AuditService, Fact, Facts};
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// Bytes of an entry in answers besides its texts, at most.
 const ENTRY_BYTES: usize = 512;

@@ -11,8 +11,8 @@ use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
 use super::query::Query;
-use crate::address::{PortRule, check_host_port, is_everywhere};
 use crate::service::{ClusterService, ClusterView, NewMember};
+use crate::text::address::{PortRule, check_host_port, is_everywhere};
 
 type Cluster = State<Arc<ClusterService>>;
 

@@ -20,11 +20,11 @@ use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::unread_request;
 use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::access::Caller;
-use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
-use crate::drain::{Drain, DrainPhase};
+use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
+use crate::connection::drain::{Drain, DrainPhase};
+use crate::connection::tls::{self, ClientStream};
+use crate::connection::watchdog::{Patience, Progress, Verdict};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
-use crate::tls::{self, ClientStream};
-use crate::watchdog::{Patience, Progress, Verdict};
 
 /// A connection that never brought a request does not count as idle, and is not kept.
 const PATIENCE: Patience =

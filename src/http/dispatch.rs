@@ -31,11 +31,11 @@ use super::request_id::RequestId;
 use super::router::router;
 use super::{body, host, sequences, spelling};
 use crate::access::{Caller, Doors, Tokens};
-use crate::answer_budget::OriginBudget;
+use crate::connection::answer_budget::OriginBudget;
+use crate::connection::watchdog::Progress;
 use crate::limits::SLOW_REQUEST_MAX;
 use crate::metrics::{Mode, Protocol};
 use crate::service::{IdService, Services};
-use crate::watchdog::Progress;
 
 /// An answer, whose body is there already or comes from the router.
 pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;

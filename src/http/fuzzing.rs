@@ -11,10 +11,10 @@ use super::dispatch::Dispatch;
 use super::query::Query;
 use super::{connection, fast_path, host, key, spelling};
 use crate::access::{Caller, Doors, Tokens};
-use crate::drain::{self, Drain, DrainSender};
+use crate::connection::drain::{self, Drain, DrainSender};
 use crate::limits::HEADERS_MAX;
-use crate::path_segment;
 use crate::service::Services;
+use crate::text::path_segment;
 
 /// Serves connections that have no socket.
 pub struct Connections {

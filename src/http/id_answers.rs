@@ -17,7 +17,7 @@ use super::id_request::{Asked, Form, IdRequest};
 use super::ids::{self, IdQuery};
 use super::problem::Problem;
 use super::{legacy, spelling};
-use crate::answer_budget::{HeldBytes, OriginBudget};
+use crate::connection::answer_budget::{HeldBytes, OriginBudget};
 use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
 use crate::service::{ClusterService, IdService, Services, TakenIds};
 

@@ -14,7 +14,7 @@ use super::media_type::{self, MediaType};
 use super::problem::Problem;
 use crate::access::{Endpoint, Route, get_of};
 use crate::metrics::Mode;
-use crate::path_segment;
+use crate::text::path_segment;
 
 const LEAF_SEGMENT: &str = "/api/segment/get/";
 const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";

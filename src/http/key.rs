@@ -6,7 +6,7 @@ use mintleaf_core::tag::BizTag;
 
 use super::decimal;
 use super::problem::Problem;
-use crate::path_segment;
+use crate::text::path_segment;
 
 /// The tag that ends `path`.
 ///

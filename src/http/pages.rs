@@ -13,7 +13,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_O
 use super::problem::Problem;
 use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{Consistency, TagService};
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// The headers of a page without a script: a browser loads nothing for it, treats it as nothing else, and never shows
 /// it in a frame of another page.

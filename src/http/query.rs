@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use super::decimal;
 use super::problem::Problem;
 use crate::limits::PARAMETERS_MAX;
-use crate::path_segment::unescape;
+use crate::text::path_segment::unescape;
 
 /// The parameters of one request that are not read yet.
 #[derive(Debug)]

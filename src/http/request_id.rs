@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::entropy;
+use crate::machine::entropy;
 
 /// The header that carries a request's id, in requests and in answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -15,9 +15,9 @@ use super::id_answers::hold;
 use super::ids::{IdQuery, wants_text};
 use super::problem::Problem;
 use super::query::Query;
-use crate::answer_budget::OriginBudget;
-use crate::path_segment;
+use crate::connection::answer_budget::OriginBudget;
 use crate::service::{IdService, KeyName, KeyRequest};
+use crate::text::path_segment;
 
 type Ids = State<Arc<IdService>>;
 

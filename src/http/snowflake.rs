@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::{decimal, key};
 use crate::service::{ClusterService, IdService, WorkersView};
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 type Ids = State<Arc<IdService>>;
 

@@ -19,9 +19,9 @@ use super::problem::Problem;
 use super::query::Query;
 use super::tag_shape::{self, ShapeBody};
 use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
-use crate::path_segment;
 use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, TagSpec};
-use crate::timestamp::rfc3339;
+use crate::text::path_segment;
+use crate::text::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name, description and format, at most.
 const ROW_BYTES: usize = 420;

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::answer_budget::{HeldBytes, OriginBudget};
-use crate::connection_buffers::Leftover;
+use crate::connection::answer_budget::{HeldBytes, OriginBudget};
+use crate::connection::buffers::Leftover;
+use crate::connection::watchdog::Progress;
 use crate::limits::UNSENT_BYTES_MAX;
-use crate::watchdog::Progress;
 
 /// A buffer larger than this is given back once it is empty: most connections are idle.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
@@ -229,7 +229,7 @@ impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer_budget::AnswerBudget;
+    use crate::connection::answer_budget::AnswerBudget;
     use std::convert::Infallible;
     use std::pin::pin;
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::places::{Claim, Place, Places};
-use crate::drain::{Drain, DrainPhase};
+use crate::connection::drain::{Drain, DrainPhase};
 use crate::http;
 use crate::metrics::Protocol;
 use crate::resp;

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use self::unproven::{PlaceId, Unproven};
-use crate::origin::Origin;
-use crate::watchdog::{LOOK_INTERVAL, Progress};
+use crate::connection::origin::Origin;
+use crate::connection::watchdog::{LOOK_INTERVAL, Progress};
 
 /// Connections of each protocol that may be about to end while their places are given to others already.
 pub(crate) const LEAVING_MAX: usize = 32;

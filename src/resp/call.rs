@@ -4,7 +4,7 @@ use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
 use crate::access::Tokens;
-use crate::answer_budget::OriginBudget;
+use crate::connection::answer_budget::OriginBudget;
 use crate::metrics::Mode;
 use crate::service::{HeldIds, KeyName, KeyRequest, Services};
 

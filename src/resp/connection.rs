@@ -21,15 +21,15 @@ use super::reply::Reply;
 use super::session::Session;
 use super::{commands, sequence_commands};
 use crate::access::Tokens;
-use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
-use crate::drain::{Drain, DrainPhase};
+use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
+use crate::connection::drain::{Drain, DrainPhase};
+use crate::connection::tls::{self, ClientStream};
+use crate::connection::watchdog::{Patience, Progress, Verdict};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::metrics::{MODES, Metrics, Mode, Protocol};
 use crate::service::{Error, KeyName, Services};
-use crate::tls::{self, ClientStream};
-use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";

@@ -6,8 +6,8 @@ use super::call::Served;
 use super::connection;
 use super::parser::Parser;
 use crate::access::Tokens;
+use crate::connection::watchdog::Progress;
 use crate::service::Services;
-use crate::watchdog::Progress;
 
 /// A command's arguments, and how many bytes it takes.
 pub type Parsed = (Vec<Vec<u8>>, usize);
@@ -25,7 +25,7 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 /// Serves one connection to its end. With tokens, the connection has to show one.
 pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
     let (read, write) = tokio::io::split(stream);
-    let (_node, drain) = crate::drain::drain();
+    let (_node, drain) = crate::connection::drain::drain();
     let answers = services.answers.of(None);
     let served = Served { services, answers: &answers, tokens };
     connection::converse(read, write, served, &Progress::default(), drain).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::{Node, NodeError, StopReason};
 
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica, StateReplica, TagListener};
 use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};

@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use super::expiry::Expiry;
 use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{ClientTlsFiles, ConfigError};
+use crate::connection::tls::{ClientTls, PemContents};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{Metrics, Reloaded};
 use crate::service::Services;
-use crate::tls::{ClientTls, PemContents};
 
 /// Keeps the credentials for new connections up to date with the files.
 pub(super) struct ClientCredentials {

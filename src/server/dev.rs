@@ -23,8 +23,8 @@ use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
-use crate::entropy;
-use crate::logging::Log;
+use crate::machine::entropy;
+use crate::server::logging::Log;
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;

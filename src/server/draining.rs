@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::drain::DrainPhase;
+use crate::connection::drain::DrainPhase;
 use crate::listener::RunningServer;
 use crate::service::Services;
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::clock::{Clock, SystemClock};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::service::{HotTags, Services};
 
 const FILE_NAME: &str = "hot-tags";

@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::clock::{Clock, SystemClock};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{DiskReadings, ProcessReadings};
 use crate::service::{HeadroomLog, Services};
 

@@ -24,10 +24,10 @@ use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use super::supervisor::keep_informed;
 use crate::access::Doors;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
-use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
+use crate::machine::clock::{Clock, SystemClock};
+use crate::machine::entropy;
 
 /// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps; a second thread would be
 /// woken for most of them and find nothing to do. Long work (syncs, snapshots) has separate threads.

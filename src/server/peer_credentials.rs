@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::expiry::Expiry;
 use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{ConfigError, KeyFiles, PeerKeys};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{Metrics, Reloaded};
 use crate::service::Services;
 

@@ -13,7 +13,7 @@ use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
-use crate::logging::{self, Log};
+use crate::server::logging::{self, Log};
 
 /// The longest that stopping may take. The steps of a stop have their own bounds, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);

@@ -6,7 +6,7 @@ use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::logging::{self, Log};
+use crate::server::logging::{self, Log};
 
 /// What signals ask of a process that runs nodes.
 pub(super) struct Signals {

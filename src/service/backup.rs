@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::metrics::{BackupOutcome, Metrics};
 use crate::replica::Replica;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mintleaf_core::state::Command;
 use mintleaf_raft::{PeerClock, Status};
 
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::replica::Replica;
 
 /// Where commits take milliseconds, the leader reports all clocks once the last report of its clock is this old.

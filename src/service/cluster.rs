@@ -22,8 +22,8 @@ use super::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
-use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
+use crate::machine::clock::Clock;
 use crate::metrics::{
     ClusterReadings, DiskReadings, Exposition, Metrics, ProcessReadings, Readings,
     SequenceReadings, TagReadings,

@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 
 /// How long a reading is carried forward before the median is asked for again. It is too short for clients to notice.
 const FRESH_MS: u64 = 10;

@@ -25,8 +25,8 @@ use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::tag_creation::TagCreation;
 use super::taken::TakenIds;
-use crate::clock::Clock;
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX};
+use crate::machine::clock::Clock;
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::lease_task::{LeaseTask, RELEASE_MAX};
 use super::snowflakes::Snowflakes;
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::replica::Replica;
 
 /// How long a stop waits for the task beyond the time that releasing may take.

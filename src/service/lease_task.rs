@@ -17,7 +17,7 @@ use super::cluster_rules;
 use super::lease_status::{LeaseStatus, StatusLog};
 use super::snowflakes::Snowflakes;
 use super::worker_demand::WorkerDemand;
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::replica::Replica;
 
 /// Between two looks at the clock and the windows.

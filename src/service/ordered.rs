@@ -47,8 +47,8 @@ use self::ledger::{Ask, Ledger};
 use self::request::{decode, encode};
 use super::error::Error;
 use super::slot::SlotStatus;
-use crate::clock::Clock;
 use crate::limits::RANGED_IDS_MAX;
+use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 

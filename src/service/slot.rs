@@ -21,8 +21,8 @@ pub(super) use self::outcome::{Arrangement, TakeOutcome, TakenNumbers};
 pub use self::status::SlotStatus;
 use super::error::Error;
 use super::rate_limit::RateLimit;
-use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
+use crate::machine::clock::Clock;
 
 /// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {

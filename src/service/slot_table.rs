@@ -243,7 +243,7 @@ impl TagListener for SlotTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::machine::clock::SystemClock;
     use mintleaf_core::segment::Segment;
 
     #[test]

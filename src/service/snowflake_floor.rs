@@ -20,7 +20,7 @@ use super::cluster::ClusterService;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
 use crate::limits::REQUEST_MAX;
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// How long a request waits for holders: several turns of their lease tasks.
 const NOTED_MAX: Duration = Duration::from_secs(4);

@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Error;
 use super::lease_status::LeaseStatus;
 use super::readiness::Readiness;
-use crate::clock::Clock;
 use crate::limits::WINDOW_WAIT_MAX;
+use crate::machine::clock::Clock;
 use crate::metrics::SnowflakeReadings;
 
 /// A wall clock that falls behind the monotonic one by more has stepped back; less is the jitter of

@@ -37,8 +37,8 @@ use super::audit;
 use super::error::Error;
 use super::first_uses::FirstUses;
 use super::tag_shape::{ShapeSpec, other_shape};
-use crate::clock::Clock;
 use crate::limits::TAG_CHANGE_MAX;
+use crate::machine::clock::Clock;
 use crate::replica::{DrawKey, Replica};
 
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound

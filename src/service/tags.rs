@@ -21,8 +21,8 @@ use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
 use super::tag_import::{self, ImportOutcomes, TagToImport};
 use super::tag_shape::named;
-use crate::clock::Clock;
 use crate::limits::HTML_ROWS_MAX;
+use crate::machine::clock::Clock;
 use crate::replica::Replica;
 
 /// Buffers that are shown at most: one more than a page has rows, so that the page knows whether there are more.

@@ -13,8 +13,8 @@ use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_raft::{Node, Options, StateMachine, Tuning};
 use tempfile::TempDir;
 
-use crate::clock::{Clock, SystemClock};
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
+use crate::machine::clock::{Clock, SystemClock};
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
 

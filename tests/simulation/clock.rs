@@ -34,7 +34,7 @@ impl MachineClock {
     }
 }
 
-impl mintleaf::clock::Clock for MachineClock {
+impl mintleaf::machine::clock::Clock for MachineClock {
     fn now_ms(&self) -> u64 {
         let elapsed_ms = self.elapsed_ms();
         let drifted_ms = elapsed_ms + elapsed_ms * self.drift / 1_000_000;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::restore::{Copy, Plan as Restore, read_copy, restore};
+use mintleaf::replica::restore::{Copy, Plan as Restore, read_copy, restore};
 use mintleaf_core::limits::ID_END;
 use mintleaf_core::shape::RootKey;
 use mintleaf_core::state::{Raise, State, TagRow};

@@ -11,8 +11,8 @@ use rustix::process::geteuid;
 
 use super::finding::Finding;
 use super::machine::existing;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{PeerKeys, ServeConfig, others_can_use};
+use crate::machine::clock::{Clock, SystemClock};
 
 /// Free bytes of a disk: below the first a node soon cannot write; below the second an operator should look.
 const FREE_BAD: u64 = 64 << 20;

@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
-use crate::clock::{Clock, SystemClock};
 use crate::limits::CONNECTIONS_MAX;
+use crate::machine::clock::{Clock, SystemClock};
 
 /// What is written and synced, as large as a page.
 const BLOCK: [u8; 4_096] = [0x6d; 4_096];

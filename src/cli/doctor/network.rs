@@ -11,8 +11,8 @@ use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
 use super::finding::Finding;
-use crate::clock::{Clock, SystemClock};
 use crate::config::ServeConfig;
+use crate::machine::clock::{Clock, SystemClock};
 
 /// The longest wait for one peer or node.
 const ANSWER_MAX: Duration = Duration::from_secs(2);

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::origin::{Network, Origin};
-use crate::watchdog::Progress;
+use crate::connection::origin::{Network, Origin};
+use crate::connection::watchdog::Progress;
 
 /// The name of a place: its holder, and a number that no other place of the registry had.
 pub(super) type PlaceId = (Origin, u64);

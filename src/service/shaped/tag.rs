@@ -10,7 +10,7 @@ use mintleaf_core::state::{Protection, TagRow};
 use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 use crate::service::error::Error;
 use crate::service::rate_limit::RateLimit;
 use crate::service::slot::{Slot, SlotStatus};

@@ -8,7 +8,7 @@ use mintleaf_core::state::Command;
 use mintleaf_core::tag::BizTag;
 
 use super::Slot;
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 
 impl Slot {
     /// A slot of one line of a shaped tag, which has ids below `line_end`.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::clock::SystemClock;
+use crate::machine::clock::SystemClock;
 
 fn slot() -> Slot {
     Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::alone_by;
 use super::altered::Altered;
-use crate::clock::{Clock, SystemClock};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::replica::StateReplica;
 use crate::server::AssembledNode;
 use crate::service::{Actor, Error, KeyName, KeyRequest, TakenIds};

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::clock::Clock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
+use mintleaf::machine::clock::Clock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
 use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};

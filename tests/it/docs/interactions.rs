@@ -26,7 +26,7 @@ fn each_pair_of_interactions_is_shown_by_tests_that_exist_or_said_to_mean_nothin
             }
         }
     }
-    let tests: Vec<String> = sources(&["tests/it", "tests/simulation", "raft/src", "src"])
+    let tests: Vec<String> = sources(&["tests/it", "tests/simulation", "core/src", "raft/src", "src"])
         .iter()
         .flat_map(|source| {
             let module = source.module();

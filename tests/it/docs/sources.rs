@@ -36,7 +36,7 @@ impl Source {
     }
 
     /// The modules that lead to it: `it::restore::since` of `tests/it/restore/since.rs`, `raft::tests::levels` of
-    /// `raft/src/tests/levels.rs`, `state::raise` of `core/src/state/raise.rs`.
+    /// `raft/src/tests/levels.rs`, `core::state::raise` of `core/src/state/raise.rs`.
     pub(super) fn module(&self) -> String {
         let path = self.path.strip_prefix(root()).unwrap().with_extension("");
         let mut parts: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();

@@ -18,10 +18,10 @@ use super::client_stream::{ClientStream, farewell};
 use super::credentials::ClientTls;
 use super::crowd::Handshakes;
 use super::proof::Proof;
-use crate::drain::{Drain, DrainPhase};
+use crate::connection::drain::{Drain, DrainPhase};
+use crate::connection::origin::Origin;
+use crate::connection::watchdog::{Patience, Progress, Verdict};
 use crate::metrics::Protocol;
-use crate::origin::Origin;
-use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The first byte of every handshake: a record of that content type (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;

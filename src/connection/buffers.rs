@@ -12,9 +12,9 @@ use std::{io, mem};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::answer_budget::OriginBudget;
-use crate::drain::{Drain, DrainPhase};
-use crate::watchdog::Progress;
+use crate::connection::answer_budget::OriginBudget;
+use crate::connection::drain::{Drain, DrainPhase};
+use crate::connection::watchdog::Progress;
 
 /// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -239,7 +239,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::answer_budget::AnswerBudget;
+    use crate::connection::answer_budget::AnswerBudget;
 
     #[tokio::test]
     async fn bytes_that_a_layer_below_has_taken_are_flushed() {
@@ -247,7 +247,7 @@ mod tests {
         let (read, write) = tokio::io::split(server);
         let (unsent, progress) = (AtomicBool::new(false), Progress::default());
         let answers = AnswerBudget::new(Arc::default()).of(None);
-        let (_node, drain) = crate::drain::drain();
+        let (_node, drain) = crate::connection::drain::drain();
         let watch =
             ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, drain };
         let keeps_bytes = tokio::io::BufWriter::new(write);

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
+use crate::connection::origin::Origin;
 use crate::limits::HANDSHAKES_MAX;
-use crate::origin::Origin;
 
 /// A handshake that has lasted for this long ends when others wait.
 const UNCROWDED_MIN: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use rustls::pki_types::UnixTime;
 use rustls::server::ProducesTickets;
 use rustls::time_provider::TimeProvider;
 
-use crate::clock::Clock;
+use crate::machine::clock::Clock;
 
 /// Certificates are judged by this clock.
 #[derive(Debug)]

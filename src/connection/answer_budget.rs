@@ -24,9 +24,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::connection::origin::Origin;
 use crate::limits::{ORDINARY_ANSWER_BYTES, UNREAD_BYTES_MAX, UNREAD_PAGE_BYTES_MAX};
 use crate::metrics::Metrics;
-use crate::origin::Origin;
 
 /// The budget of one node.
 #[derive(Debug)]

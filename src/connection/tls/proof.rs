@@ -18,8 +18,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::credentials::ClientTls;
 use super::time::JudgedBy;
-use crate::clock::SystemClock;
-use crate::drain::{Drain, DrainPhase, DrainSender, drain};
+use crate::connection::drain::{Drain, DrainPhase, DrainSender, drain};
+use crate::machine::clock::SystemClock;
 
 /// How long a connection of HTTP may rest once its certificate is not trusted any more. One of the Redis protocol ends
 /// at once, and so does an active one, with its next answer.

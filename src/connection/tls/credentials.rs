@@ -15,7 +15,7 @@ use thiserror::Error;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::time::{JudgedBy, Tickets};
-use crate::clock::SystemClock;
+use crate::machine::clock::SystemClock;
 use crate::metrics::Protocol;
 
 /// The contents of an operator's PEM files.

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::connection::watchdog::{Progress, Verdict};
 use crate::metrics::Protocol;
-use crate::watchdog::{Progress, Verdict};
 
 fn key() -> KeyPair {
     KeyPair::generate().unwrap()
@@ -87,7 +87,7 @@ async fn begun(files: &PemContents, client: impl AsyncFnOnce(TcpStream)) -> Hand
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(files).unwrap())).subscribe();
-    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
+    let (progress, (_node, drain)) = (Progress::default(), crate::connection::drain::drain());
     let (handshakes, without_tls) = (Handshakes::default(), &b"speak TLS"[..]);
     let terms = Terms { tls: &tls, handshakes: &handshakes, protocol: Protocol::Http, without_tls };
     let node = begin(accepted, terms, &progress, drain);
@@ -188,7 +188,7 @@ async fn a_silent_client_has_ten_seconds() {
     let silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(&files()).unwrap())).subscribe();
-    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
+    let (progress, (_node, drain)) = (Progress::default(), crate::connection::drain::drain());
     let began = tokio::time::Instant::now();
     let handshakes = Handshakes::default();
     let terms =

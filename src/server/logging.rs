@@ -24,10 +24,10 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::reload::{self, Handle};
 
 use self::lines::Lines;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{LogFormat, LogLevel, LogSettings};
+use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::LOG_LINES_DROPPED;
-use crate::timestamp::rfc3339;
+use crate::text::timestamp::rfc3339;
 
 /// The crates of this project. The targets of its lines begin with these.
 const OWN_CRATES: [&str; 3] = ["mintleaf", "mintleaf_raft", "mintleaf_storage"];
