@@ -36,7 +36,7 @@ Examples:
   mintleaf serve --node-id 1 --data data
 
 Two clusters restored from one copy, or an old one that still runs beside, repeat snowflake ids. See 'Backup and
-restore' in docs/operating.md.")]
+restore' in docs/operating/recovery.md.")]
 pub struct RestoreArgs {
     /// A backup, or the data directory of a node that does not run; it is not written to
     #[arg(value_name = "SOURCE")]

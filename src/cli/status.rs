@@ -160,7 +160,7 @@ fn unformed(cluster: &Value) -> String {
     for reason in reasons(cluster) {
         text += &format!("  {}\n", shown(reason));
     }
-    text + "what to do: docs/operating.md#a-cluster-that-does-not-form\n"
+    text + "what to do: docs/operating/cluster.md#a-cluster-that-does-not-form\n"
 }
 
 fn table(cluster: &Value) -> TextTable<11> {
@@ -262,7 +262,7 @@ fn quorum_loss(cluster: &Value) -> String {
         }
     };
     let lost = lost.join("; ");
-    format!("\nno quorum: {joint}{lost}\nwhat to do: docs/operating.md#quorum-loss\n")
+    format!("\nno quorum: {joint}{lost}\nwhat to do: docs/operating/recovery.md#quorum-loss\n")
 }
 
 /// Which of these voters are missing, if no majority of them can be reached.
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(
             quorum_loss(&cluster),
             "\nno quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
-             node 3 since node 1 started\nwhat to do: docs/operating.md#quorum-loss\n"
+             node 3 since node 1 started\nwhat to do: docs/operating/recovery.md#quorum-loss\n"
         );
         cluster["leader_id"] = json!(1);
         assert_eq!(quorum_loss(&cluster), "");

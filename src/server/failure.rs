@@ -74,7 +74,7 @@ impl NodeFailure {
             Self::Raft(_) | Self::Stopped(_) | Self::System(_) => match self.remedy() {
                 Remedy::Restart => Some("starting it again may help"),
                 Remedy::Settings | Remedy::Operator => {
-                    Some("docs/operating.md#when-a-node-ends says what leads out of it")
+                    Some("docs/operating/recovery.md#when-a-node-ends says what leads out of it")
                 }
             },
         }

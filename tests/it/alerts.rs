@@ -35,28 +35,28 @@ fn dashboard_and_alerts_ask_for_metrics_that_are_documented() {
 }
 
 #[test]
-fn every_alert_is_grave_or_not_and_names_a_section_that_says_what_to_do() {
-    let (alerts, operating) = (read("deploy/alerts.yml"), read("docs/operating.md"));
-    let section = operating.split_once("\n## Alerts\n").unwrap().1.split_once("\n## ").unwrap().0;
-    let sections: BTreeSet<String> = section
+fn every_alert_is_in_the_table_that_its_runbook_url_names_and_the_table_has_no_other() {
+    const TABLE: &str = "docs/operating/monitoring.md#alerts";
+    let (alerts, page) = (read("deploy/alerts.yml"), read("docs/operating/monitoring.md"));
+    let section = page.split_once("\n## Alerts\n").unwrap().1.split("\n## ").next().unwrap();
+    let rows: BTreeSet<(&str, &str)> = section
         .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .map(|heading| heading.to_lowercase().replace(' ', "-"))
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .map(|(name, rest)| (name, rest.split(" | ").next().unwrap()))
         .collect();
-    let (mut named, mut count) = (BTreeSet::new(), 0);
+    let tried = read("tests/alerts/rules.yml") + &read("tests/alerts/rules-of-days.yml");
+    let mut rules = BTreeSet::new();
     for alert in alerts.split("- alert: ").skip(1) {
         let name = alert.lines().next().unwrap();
-        count += 1;
-        for part in ["expr: ", "labels: {severity: ", "summary: ", "description: "] {
+        for part in ["expr: ", "summary: ", "description: "] {
             assert!(alert.contains(part), "{name} lacks {part}");
         }
-        let page = alert.split_once("runbook_url: docs/operating.md#").unwrap().1;
-        named.insert(page.lines().next().unwrap().to_owned());
-        assert!(section.contains(&format!("`{name}`")), "docs/operating.md lacks {name}");
-        let tried = read("tests/alerts/rules.yml") + &read("tests/alerts/rules-of-days.yml");
+        assert!(alert.contains(&format!("runbook_url: {TABLE}\n")), "{name}");
         assert!(tried.contains(&format!("alertname: {name}")), "{name} is not tried");
+        let severity = alert.split_once("labels: {severity: ").unwrap().1;
+        rules.insert((name, severity.split('}').next().unwrap()));
     }
-    assert_eq!((named, count), (sections, 24));
+    assert_eq!(rules, rows);
 }
 
 #[test]
@@ -66,11 +66,10 @@ fn the_dashboard_is_for_any_data_source_cluster_and_node() {
     let names: Vec<_> =
         variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["datasource", "job", "instance"]);
-    let (mut ids, mut titles) = (BTreeSet::new(), Vec::new());
+    let mut ids = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
         if panel["type"] == "row" {
-            titles.push(panel["title"].as_str().unwrap());
             continue;
         }
         assert_eq!(panel["datasource"]["uid"], "${datasource}");
@@ -84,11 +83,6 @@ fn the_dashboard_is_for_any_data_source_cluster_and_node() {
                 "{expr}"
             );
         }
-    }
-    for title in
-        ["Is it well", "Traffic", "Latency", "Raft", "Disk", "Tags", "Strict order and sequences"]
-    {
-        assert!(titles.contains(&title), "{titles:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 pub(crate) const STRICT_DAYS: &str = "strict-days";
 /// The number of a period is multiplied by this and added to its ids. All ids of a run are far smaller.
 const PERIOD_BASE: u64 = 10_000_000_000;
-/// How many sections of the log share the keys of a sequence; see docs/operating.md.
+/// How many sections of the log share the keys of a sequence; see docs/operating/ids.md.
 const SECTIONS: u64 = 4096;
 
 /// The name of a key's numbers.
