@@ -1,4 +1,4 @@
-//! Somebody who types a document's commands, from the first to the last.
+//! A reader that types a document's commands, from the first to the last.
 //!
 //! The document's ports become ports of this test, which keep their distances: 8080 to 8089 for clients, 9080 to 9089
 //! for nodes, 6380 for the Redis protocol.
@@ -198,7 +198,7 @@ fn alike(shown: &Value, answer: &Value) -> bool {
     }
 }
 
-/// Carries out all commands of documents, of which each goes on where the one before it ended. One call at a time: each
+/// Carries out all commands of documents. Each document goes on where the one before it ended. One call at a time: each
 /// may run a cluster.
 fn read(documents: &[Document]) {
     static TURN: Mutex<()> = Mutex::new(());
