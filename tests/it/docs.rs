@@ -3,16 +3,16 @@
 //! ```text
 //! markdown       blocks, commands, code, links and headings of a document
 //! commands       what kind of command a line is
-//!   reader       somebody who types a document's commands, from the first to the last
+//!   reader       a reader that types a document's commands, from the first to the last
 //! names          metrics, flags, paths and codes: documented is what there is, and nothing else
 //! links          relative links and their anchors
 //! ```
 //!
-//! A shell block is carried out line by line, in a directory of its own and on ports of its own. Commands of cargo
-//! and of `scripts/` build or run for long: they are only held against the help of what they call. A block in
-//! another language is no command. A block that needs a program which is not there says so: `sh needs=mysql`. Nodes that
-//! the text says are lost for good, or stopped, before a block are named too: `sh lost=2,3 stopped=1`; and so is how many
-//! seconds its commands may take: `within=30`.
+//! A shell block is executed line by line, in a separate directory and on separate ports. Commands of cargo and of
+//! `scripts/` build or run for long: the tests only compare them with the help of what they call. Blocks in other
+//! languages are not executed. The first line of a block names what it needs beside the text: a program that may be
+//! missing (`sh needs=mysql`), nodes that are lost for good or stopped before it (`sh lost=2,3 stopped=1`), and how many
+//! seconds its commands may take (`within=30`).
 
 mod commands;
 mod links;

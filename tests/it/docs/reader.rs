@@ -1,4 +1,4 @@
-//! A reader that types a document's commands, from the first to the last.
+//! A reader that types the commands of documents, from the first to the last.
 //!
 //! The document's ports become ports of this test, which keep their distances: 8080 to 8089 for clients, 9080 to 9089
 //! for nodes, 6380 for the Redis protocol.
@@ -166,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// A node that was removed stops and says so.
+    /// Sees that a removed node ends with exit code 3.
     fn sees_the_end_of(&mut self, id: &str) {
         let (mut process, _) = self.nodes.remove(&format!("node {}", id.trim())).unwrap();
         assert_eq!(process.exit_code(SETTLED_WITHIN), Some(3), "{}", process.log());
@@ -198,8 +198,7 @@ fn alike(shown: &Value, answer: &Value) -> bool {
     }
 }
 
-/// Carries out all commands of documents. Each document goes on where the one before it ended. One call at a time: each
-/// may run a cluster.
+/// Executes all commands of the documents, in turn and with the same nodes. One call at a time: each may run a cluster.
 fn read(documents: &[Document]) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
