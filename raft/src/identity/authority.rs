@@ -1,6 +1,6 @@
 //! Who may say what: which node each request must come from.
 //!
-//! The transport proves which node sends a message. This table defines what that node has to be, and `DESIGN.md`
+//! The transport proves which node sends a message. This table defines what that node has to be, and `TRUST.md`
 //! ("Who may say what") gives the reasons.
 
 use crate::message::{Change, Origin, Refusal, Request};

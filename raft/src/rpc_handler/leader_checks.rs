@@ -1,4 +1,4 @@
-//! Checks of what a leader sends, before openraft sees it: `DESIGN.md`, "Checks of a leader's messages".
+//! Checks of what a leader sends, before openraft sees it: `TRUST.md`, "Checks of a leader's messages".
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
