@@ -2,8 +2,8 @@
 //! Each names the file that enforces it. Those of values, such as the largest step, are in `core/src/limits.rs`.
 //!
 //! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not
-//! read, in `watchdog.rs`; entries looked at for a page of tags in `core/src/state/apply.rs`; the widths of snowflake ids
-//! in `core/src/snowflake/layout.rs`, from which 1 MiB follows for `GET /v1/workers`, which has no pages
+//! read, in `connection/watchdog.rs`; entries looked at for a page of tags in `core/src/state/apply.rs`; the widths of snowflake ids
+//! in `core/src/snowflake/layout.rs`, which bound `GET /v1/workers`, without pages, to 1 MiB
 //! (`service/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the
 //! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
 //! enforces it.
@@ -63,7 +63,7 @@ pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 /// Open connections of each protocol; one more gets an error and is closed. `listener.rs`.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Handshakes of TLS in flight on each worker thread, half of them of one origin at most. A client can have the node
-/// keep 64 KiB of an unfinished one, so all of them take 32 MiB. `tls/crowd.rs`.
+/// keep 64 KiB of an unfinished one, so all of them take 32 MiB. `connection/tls/crowd.rs`.
 pub(crate) const HANDSHAKES_MAX: usize = 512;
 /// Callers that may wait for ids of one tag; one more is turned away. `service/slot.rs`.
 pub(crate) const WAITERS_MAX: usize = 10_000;
@@ -81,14 +81,14 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of answers that clients of a node have not read, over all connections of both protocols, without
 /// ordinary ones: beyond three quarters of it a request for a long answer is turned away.
-/// `answer_budget.rs`.
+/// `connection/answer_budget.rs`.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The same for the page of metrics, which has a separate budget: an operator reads it while all else is used up.
 pub(crate) const UNREAD_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// An answer, or a buffer of answers, up to this size is an ordinary one: `answer_budget.rs`.
+/// An answer, or a buffer of answers, up to this size is an ordinary one: `connection/answer_budget.rs`.
 pub(crate) const ORDINARY_ANSWER_BYTES: usize = 16 * 1024;
 /// Bytes a second that a client has to read while answers wait for it, measured over twenty seconds: a link of
-/// 64 kbit/s carries twice that. `watchdog.rs`.
+/// 64 kbit/s carries twice that. `connection/watchdog.rs`.
 pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
 
 // Time.
@@ -110,7 +110,7 @@ pub(crate) const RESP_IDLE_SECONDS_MAX: u64 = 600;
 /// `listener.rs`, `http/connection.rs` and `resp/connection.rs`.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to read its last answers, once the node has ended the connection:
-/// `tls/client_stream.rs` and `resp/connection.rs`.
+/// `connection/tls/client_stream.rs` and `resp/connection.rs`.
 pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
 /// Longest wait for a segment, and for the read that must see every change before it, where commits are quick;
 /// elsewhere `Replica::patience` makes it longer. `service/ids.rs`, `service/grabber.rs` and `service/log_access.rs`.

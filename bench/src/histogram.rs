@@ -2,7 +2,7 @@
 
 /// Buckets for each power of two, which bounds the error of a value at 1.6 %.
 const BUCKETS: u64 = 64;
-/// Powers of two beyond the first 128 nanoseconds, each of which has its own bucket.
+/// Powers of two beyond the first 128 nanoseconds, where every nanosecond has a bucket.
 const POWERS: u64 = 57;
 
 /// Counts of nanoseconds.

@@ -12,7 +12,7 @@
 //! | [`tag`] | What a tag may be called |
 //! | [`segment`] | The double buffer of a tag, and how many ids the next grab reserves |
 //! | [`sequence`] | The counters of keys in bounded memory, and the sections of a tag's keys |
-//! | [`shape`] | What ids of a tag look like, in which order they are given, and which lines they come from |
+//! | [`shape`] | The look and the order of a tag's ids, and the lines that they come from |
 //! | [`state`] | The replicated state, and the one function that changes it |
 //! | [`encoding`] | The bytes of commands, responses and snapshots |
 //! | [`backup`] | Backups: files that hold the whole state |

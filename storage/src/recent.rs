@@ -1,4 +1,4 @@
-//! The recent records: those that at least one of the two checkpoints lacks, kept in memory.
+//! The recent records, kept in memory: at least one of the two checkpoints lacks them.
 
 use crate::error::StorageError;
 use crate::manifest::Manifest;

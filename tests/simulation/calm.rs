@@ -15,7 +15,7 @@ use crate::machine::{Machine, Serving};
 use crate::ordeal::{FORMING_MAX, HEALING_MAX, Ordeal};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// The shortest time for which a cluster is watched after it has formed.
+/// The shortest time that a cluster is watched after it has formed.
 const WATCHED: Duration = Duration::from_secs(60);
 /// The same, as a number of changes that are made one after another at one node.
 const CHANGES_WATCHED: u32 = 12;

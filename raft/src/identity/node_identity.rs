@@ -276,8 +276,8 @@ impl NodeIdentity {
 
     /// Records on disk an incarnation of a peer's store; refuses an older copy of the store.
     ///
-    /// `told` is the last incarnation seen, as this node reported it to the peer. The peer confirms it only if it was
-    /// one of its own, so the present one comes after it. If another incarnation was seen since, that one has to be
+    /// `told` is the last incarnation seen, as this node reported it to the peer. The peer confirms it only if its store
+    /// had that incarnation, so the present one comes after it. If another incarnation was seen since, that one has to be
     /// reported to the peer first.
     pub(crate) async fn record_incarnation(
         &self,

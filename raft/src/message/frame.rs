@@ -67,7 +67,7 @@ pub(crate) enum Request {
     Removed {
         members_index: u64,
     },
-    /// Accept that the incarnation that you have seen of the sender's store was one of its own, so that its present
+    /// Accept that the sender's store had the incarnation that you have seen of it, so that its present
     /// one comes after it.
     ConfirmIncarnation {
         seen: Incarnation,

@@ -92,7 +92,7 @@ impl Credentials {
         }
     }
 
-    /// The time at which certificates are judged. Certificates of a shared secret do not expire, so a wrong clock
+    /// The time that certificates are judged by. Certificates of a shared secret do not expire, so a wrong clock
     /// cannot shut a member out.
     pub(super) fn judged_at(&self, now: Option<UnixTime>) -> Option<UnixTime> {
         match &self.0 {

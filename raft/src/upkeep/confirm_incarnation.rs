@@ -3,7 +3,7 @@
 //! A member that comes back as an older copy of its store has forgotten what it acknowledged. Its peers have seen an
 //! incarnation of the store that the copy never had, and the copy learns that from the first peer that names it. So a
 //! restarted member gets the last incarnation that was seen of its store before its votes and entries count, and
-//! confirms that this was one of its own. An image of a running process must be found out as well. So an incarnation
+//! confirms that its store had it. An image of a running process must be found out as well. So an incarnation
 //! ends after a minute, and the next one is shown to the other members.
 
 use std::sync::Arc;

@@ -49,7 +49,7 @@ impl Sessions {
     }
 }
 
-/// The format in which ids are requested.
+/// The format that ids are requested in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     /// Leaf's own path: a single bare id.

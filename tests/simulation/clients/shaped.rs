@@ -1,4 +1,4 @@
-//! Clients of tags with shapes: a strict one, a sequence, and two with periods, one of which is strict.
+//! Clients of tags with shapes: a strict one, a sequence, one with periods, and a strict one with periods.
 
 use std::sync::LazyLock;
 use std::time::Duration;
