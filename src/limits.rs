@@ -1,12 +1,11 @@
 //! The bounds that a client of a node can meet: how much of something it may ask for, and how long a request may take.
 //! Each names the file that enforces it. Those of values, such as the largest step, are in `core/src/limits.rs`.
 //!
-//! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not
-//! read, in `connection/watchdog.rs`; entries looked at for a page of tags in `core/src/state/apply.rs`; the widths of snowflake ids
-//! in `core/src/snowflake/layout.rs`, which bound `GET /v1/workers`, without pages, to 1 MiB
-//! (`service/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the
-//! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
-//! enforces it.
+//! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not read, in
+//! `connection/watchdog.rs`; entries looked at for a page of tags in `core/src/state/apply.rs`; the widths of snowflake
+//! ids in `core/src/snowflake/layout.rs`, which bound `GET /v1/workers`, without pages, to 1 MiB
+//! (`service/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the leader or
+//! the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that enforces it.
 
 use std::time::Duration;
 
