@@ -25,7 +25,7 @@ use std::thread;
 use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use self::acceptor::{Accepted, Acceptor};
 pub(crate) use self::places::LEAVING_MAX;
@@ -112,11 +112,11 @@ pub struct ClientPorts {
     pub tls: Option<watch::Receiver<Arc<ClientTls>>>,
 }
 
-/// Starts to answer on the ports, on new threads, behind `doors`.
+/// Starts to answer on the ports, on new threads, behind `doors`. Returns once every worker has read the clock.
 ///
 /// # Errors
-/// The errors of starting threads.
-pub fn start(
+/// The errors of starting threads, and an error where the clock was set before 1970 in these moments.
+pub async fn start(
     ports: ClientPorts,
     capacity: ClientCapacity,
     doors: Doors,
@@ -131,15 +131,27 @@ pub fn start(
     let handshakes = Arc::default();
     let served = Served { services: services.clone(), dispatch, tokens, tls, handshakes };
     let mut workers = Vec::with_capacity(capacity.workers.get());
+    let mut readings = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
         let served = Served { handshakes: Arc::default(), ..served.clone() };
         let (drain, running) = (drain.clone(), running.clone());
+        let (read_clock, reading) = oneshot::channel();
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
+            // The clock that the node checked may be set to anything once clients are served.
+            http::date_cache::fill().await;
+            let _ = read_clock.send(());
             work(accepted, served, drain).await;
             drop(running);
         })?;
         workers.push(handover);
+        readings.push(reading);
+    }
+    for reading in readings {
+        // A worker that could not read the clock has panicked, and would leave its connections without an answer.
+        reading
+            .await
+            .map_err(|_| io::Error::other("a worker could not read the machine's clock"))?;
     }
     let ports = [(Protocol::Http, Some(http)), (Protocol::Resp, resp)];
     for (protocol, port) in ports {
@@ -208,7 +220,6 @@ struct Served {
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(mut accepted: mpsc::Receiver<Accepted>, served: Served, drain: Drain) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
-    http::date_cache::fill().await;
     while let Some(connection) = accepted.recv().await {
         let served = served.clone();
         let (drain, open) = (drain.clone(), open.clone());

@@ -3,8 +3,8 @@
 //! hyper keeps the `date` of its answers for each thread, and reads the machine's clock anew once the second is over.
 //! It panics when a thread's first reading shows a time before 1970. It ignores a later reading below the first one,
 //! and goes on with the date that it has. The clock of a machine may be set to anything while its node runs, and that
-//! must not end the node. So every thread makes its first reading when the node starts, which has checked the clock by
-//! then.
+//! must not end the node. So every thread makes its first reading before the node serves its first client: the node has
+//! checked the clock by then.
 
 use std::convert::Infallible;
 use std::future::ready;

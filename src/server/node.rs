@@ -163,7 +163,8 @@ impl RunningNode {
         runtime.spawn(watch_machine(config.data.clone(), assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
-        let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
+        let clients = listener::start(ports, config.clients, doors, &assembled.services);
+        let clients = runtime.block_on(clients)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, hot_tags, http_addr, resp_addr })
     }

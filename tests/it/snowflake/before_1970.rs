@@ -23,8 +23,9 @@ fn a_clock_set_before_1970_stops_a_nodes_snowflakes_and_neither_its_tags_nor_the
     let wrong = 3;
     cluster.ids().into_iter().for_each(|id| cluster.start_node(id));
     // No HTTP request precedes this, so the node's threads meet the changed clock first.
-    eventually("the node to hold a worker id", secs(20), || {
-        cluster.process(wrong).log().contains("holding a worker id").then_some(())
+    eventually("the node to be up and to hold a worker id", secs(20), || {
+        let log = cluster.process(wrong).log();
+        (log.contains("is up; try") && log.contains("holding a worker id")).then_some(())
     });
     clocks.shift(wrong, -CENTURY_MS);
     let api = cluster.api(wrong);
