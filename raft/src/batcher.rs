@@ -151,7 +151,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
                 if batch.len() < before {
                     continue; // The rest is tried at once.
                 }
-                last_trouble = "the leader refused something else than was proposed".to_owned();
+                last_trouble = "the leader refused commands that were not proposed".to_owned();
             }
             Attempt::Unknown(trouble) => {
                 batch = settle_unknown(batch, &trouble);

@@ -4,7 +4,7 @@ mod calls;
 mod commit_notice;
 mod network;
 #[cfg(test)]
-mod strangers;
+mod tests;
 
 pub(crate) use calls::{CallError, Client};
 pub(crate) use network::NetworkFactory;

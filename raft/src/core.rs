@@ -23,7 +23,7 @@ use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{ForwardError, RefusedCommand, Request, Response, Unasked};
 use crate::options::Options;
-use crate::peers::Heard;
+use crate::peers::PeerObservations;
 use crate::raft_storage::LogStore;
 use crate::state_machine::StateMachine;
 use crate::types::{Member, NamesLeader, Raft, RaftLogId, RaftMetrics, RaftVote, read_metrics};
@@ -39,7 +39,7 @@ const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) identity: Arc<NodeIdentity>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<PeerObservations>,
     pub(crate) client: Arc<Client>,
     pub(crate) transfer: Arc<LeadershipTransfer>,
     pub(crate) given_votes: GivenVotes,

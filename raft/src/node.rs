@@ -26,7 +26,7 @@ use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::membership::Membership;
 use crate::options::{Clock, Options};
-use crate::peers::Heard;
+use crate::peers::PeerObservations;
 use crate::raft_storage::{DurableSnapshot, LogStore, StateMachineAdapter};
 use crate::rpc_handler::RpcHandler;
 use crate::runtime::{Pending, in_process, lower_priority};
@@ -104,7 +104,7 @@ impl Node {
         let stop = StopHandle::new();
         let identity = open_identity(&options, &dir, log.clone(), stop.clone()).await?;
         let (syncs, tuning) = (Arc::clone(log.sync_pace()), options.tuning.clone());
-        let heard = Arc::new(Heard::new(Arc::clone(&identity), clock, syncs, tuning));
+        let heard = Arc::new(PeerObservations::new(Arc::clone(&identity), clock, syncs, tuning));
         let client = Arc::new(Client::new(
             Arc::clone(&identity),
             Arc::clone(&heard),

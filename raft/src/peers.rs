@@ -9,7 +9,7 @@ mod timers;
 mod weather;
 
 pub use clocks::PeerClock;
-pub(crate) use heard::Heard;
+pub(crate) use heard::PeerObservations;
 pub(crate) use leader_contact::LATE;
 pub(crate) use reachability::Reachability;
 pub(crate) use weather::Weather;

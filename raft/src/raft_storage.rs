@@ -4,9 +4,9 @@ pub(crate) mod disk_format;
 mod durable_snapshot;
 mod log_store;
 mod state_machine_adapter;
-#[cfg(test)]
-pub(crate) mod suite;
 mod sync_pace;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub(crate) use durable_snapshot::DurableSnapshot;
 pub(crate) use log_store::LogStore;

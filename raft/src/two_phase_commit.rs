@@ -167,8 +167,4 @@ fn hindrance(me: u128, own: Option<&Prepared>, participant: &Participant) -> Opt
 }
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
-mod search;
-#[cfg(test)]
 mod tests;

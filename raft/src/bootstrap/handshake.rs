@@ -34,7 +34,7 @@ pub(crate) async fn send(
         }
         _ => Err(CallError::Lost {
             address: address.to_owned(),
-            reason: "answered something else than was asked".to_owned(),
+            reason: "answered something other than what was asked".to_owned(),
         }),
     }
 }

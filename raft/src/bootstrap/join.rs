@@ -63,7 +63,7 @@ async fn ask_to_join(core: &Core, seed: &str) -> Result<(), String> {
             Err(why)
         }
         Ok(Response::Changed(Err(error))) => Err(error.to_string()),
-        Ok(_) => Err("answered something else than was asked".to_owned()),
+        Ok(_) => Err("answered something other than what was asked".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

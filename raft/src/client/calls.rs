@@ -11,7 +11,7 @@ use crate::identity::NodeIdentity;
 use crate::message::{
     Answer, Destination, Frame, Handshake, Header, Incarnation, Origin, Refusal, Request, Response,
 };
-use crate::peers::Heard;
+use crate::peers::PeerObservations;
 use crate::transport::{PROTOCOL, Target, Transport, TransportError};
 use crate::types::Member;
 
@@ -35,7 +35,7 @@ pub(crate) enum CallError {
 /// Sends requests to peers, and records who answered.
 pub(crate) struct Client {
     identity: Arc<NodeIdentity>,
-    heard: Arc<Heard>,
+    heard: Arc<PeerObservations>,
     transport: Arc<dyn Transport>,
     /// The founders' addresses, as the operator gave them.
     listed: BTreeMap<u64, String>,
@@ -44,7 +44,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(
         identity: Arc<NodeIdentity>,
-        heard: Arc<Heard>,
+        heard: Arc<PeerObservations>,
         transport: Arc<dyn Transport>,
         listed: BTreeMap<u64, String>,
     ) -> Self {

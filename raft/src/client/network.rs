@@ -17,7 +17,7 @@ use super::commit_notice::{CommitNotice, HeldBack};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{Request, Response};
-use crate::peers::Heard;
+use crate::peers::PeerObservations;
 use crate::runtime::MESSAGE_MAX;
 use crate::types::{Member, RaftVote, Types};
 
@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 pub(crate) struct NetworkFactory {
     pub(crate) client: Arc<Client>,
     pub(crate) identity: Arc<NodeIdentity>,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<PeerObservations>,
     pub(crate) transfer: Arc<LeadershipTransfer>,
 }
 
@@ -56,7 +56,7 @@ impl RaftNetworkFactory<Types> for NetworkFactory {
 pub(crate) struct Connection {
     client: Arc<Client>,
     identity: Arc<NodeIdentity>,
-    heard: Arc<Heard>,
+    heard: Arc<PeerObservations>,
     transfer: Arc<LeadershipTransfer>,
     target: u64,
     member: Member,
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
-        let reason = "answered something else than was asked".to_owned();
+        let reason = "answered something other than what was asked".to_owned();
         let error = CallError::Lost { address: self.member.raft.clone(), reason };
         RPCError::Unreachable(Unreachable::new(&error))
     }

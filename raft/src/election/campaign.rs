@@ -25,8 +25,8 @@ use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, NamesLeader, has_quorum};
 
-/// A leader that listens again within this long was restarted and leads on. On a slow link a refusal takes two round
-/// trips.
+/// A leader that listens again within this time has restarted and goes on leading. On a slow link a refusal takes two
+/// round trips.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Added to a leader lease, because timers are not exact and a leader's last message does not reach all followers at
 /// once.
@@ -60,7 +60,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
             () = until_gone(&core, &*transport, leader) => {
                 if told_of != leader {
                     told_of = leader;
-                    tracing::info!(leader, "nobody listens at the leader's address: standing for election");
+                    tracing::info!(leader, "no process listens at the leader's address: standing for election");
                 }
             }
             // The server metrics change with the leader, the vote and the membership, not with every answer.
@@ -117,8 +117,8 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     }
 }
 
-/// When this node campaigns if it hears no leader. The leader gets its patience, and a candidate that this node has
-/// voted for gets the time to win.
+/// When this node campaigns if it hears no leader. It waits as long as its patience with the leader lasts, and gives a
+/// candidate that it has voted for the time to win.
 fn campaign_at(core: &Core, leader_is_known: bool, began: Instant, part: f64) -> Instant {
     let (contact, timers) = (core.heard.contact(), core.heard.timers());
     let beyond_min = (timers.election_max - timers.election_min).mul_f64(part);

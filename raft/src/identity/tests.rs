@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::NodeIdentity;
 use crate::message::{Incarnation, Origin, Prepare, Prepared, Refusal};
 use crate::raft_storage::LogStore;
-use crate::raft_storage::suite::everything_covered;
+use crate::raft_storage::tests::everything_covered;
 use crate::stop::StopHandle;
 use crate::types::{Member, RaftVote};
 

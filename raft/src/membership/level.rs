@@ -37,7 +37,7 @@ async fn ask(core: &Core, id: u64, member: &Member, what: Request) -> Result<Rel
     let (mut release, zone) = match answer.map_err(|error| error.to_string())? {
         Response::Supports(release) => (release, None),
         Response::Described(Description { release, zone }) => (release, Some(zone)),
-        _ => return Err("it answered something else than was asked".to_owned()),
+        _ => return Err("it answered something other than what was asked".to_owned()),
     };
     release.version = shortened(release.version);
     core.releases.record(member, release.clone());

@@ -92,7 +92,7 @@ impl Membership {
         };
         match core.client.call(leader, &member, request, within).await {
             Ok(Response::Changed(outcome)) => outcome,
-            Ok(_) => Err(unavailable("the leader answered something else than was asked")),
+            Ok(_) => Err(unavailable("the leader answered something other than what was asked")),
             Err(error) => Err(MembershipError::NoLeader(format!("the leader was lost: {error}"))),
         }
     }

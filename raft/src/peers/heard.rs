@@ -19,7 +19,7 @@ use crate::raft_storage::SyncPace;
 const ELECTION_MESSAGES_MAX: Duration = Duration::from_secs(2);
 
 /// What this node has learned about its peers from messages. None of it is on disk, and safety does not depend on it.
-pub(crate) struct Heard {
+pub(crate) struct PeerObservations {
     identity: Arc<NodeIdentity>,
     clock: Arc<dyn Clock>,
     clocks: Clocks,
@@ -32,7 +32,7 @@ pub(crate) struct Heard {
     tuning: Tuning,
 }
 
-impl Heard {
+impl PeerObservations {
     pub(crate) fn new(
         identity: Arc<NodeIdentity>,
         clock: Arc<dyn Clock>,
@@ -194,7 +194,7 @@ mod tests {
 
     use super::*;
     use crate::raft_storage::LogStore;
-    use crate::raft_storage::suite::everything_covered;
+    use crate::raft_storage::tests::everything_covered;
     use crate::stop::StopHandle;
     use crate::tests::StoppedClock;
     use crate::types::{Member, RaftMembership};
@@ -212,7 +212,8 @@ mod tests {
         let membership_config = Arc::new(RaftMembership::new(None, membership));
         let metrics = RaftMetrics { membership_config, ..RaftMetrics::new_initial(1) };
         identity.watch(watch::Sender::new(metrics).subscribe());
-        let heard = Heard::new(identity, Arc::new(StoppedClock), syncs, Tuning::default());
+        let heard =
+            PeerObservations::new(identity, Arc::new(StoppedClock), syncs, Tuning::default());
         let own_ms = StoppedClock.now_ms();
         heard.clocks().read(2, own_ms + 9_000);
         heard.clocks().read(3, own_ms + 5_000);

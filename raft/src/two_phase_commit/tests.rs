@@ -1,3 +1,6 @@
+mod model;
+mod search;
+
 use super::*;
 
 const LIST: &str = "1=a:1,2=b:2";

@@ -5,8 +5,9 @@
 //! of a type the body is: a reader looks at it with [`format_of`] and decodes the type of that format, so that files
 //! and messages of the previous release stay readable.
 //!
-//! Three rules keep old bytes readable. Enum variants and struct fields are only appended, under a new format. They
-//! are never reordered. `flatten`, `untagged` and `skip_serializing_if` are not used.
+//! Three rules keep old bytes readable. Enum variants and struct fields are only appended, under a new format; variants
+//! of what the log and snapshots hold under a new level (`core/src/state/level.rs`). They are never reordered.
+//! `flatten`, `untagged` and `skip_serializing_if` are not used.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};

@@ -16,7 +16,7 @@ pub(super) const COPY_NAMES: [[&str; COPIES]; 2] = [["tail-a0", "tail-a1"], ["ta
 /// `fdatasync` cheap. Most batches take two blocks in each copy.
 pub(super) const FILE_BYTES_MIN: usize = 512 << 10;
 
-/// One file of the write-ahead log: two copies that are written alike.
+/// One file of the write-ahead log: two copies that get the same writes.
 pub(super) struct WalFile {
     copies: [File; COPIES],
     /// Size of each copy in bytes.
@@ -24,7 +24,7 @@ pub(super) struct WalFile {
 }
 
 impl WalFile {
-    /// Opens both copies, and returns the batches in either. What was read is on disk on return.
+    /// Opens both copies, and returns the batches in either. When it returns, what it read is on disk.
     pub(super) fn open(dir: &Path, number: usize) -> Result<(WalFile, Vec<Found>), StorageError> {
         let (mut found, mut len) = (Vec::new(), usize::MAX);
         let mut open = |name: &str| {

@@ -2,7 +2,7 @@ use openraft::LeaderId;
 use openraft::testing::StoreBuilder;
 
 use super::*;
-use crate::raft_storage::suite::Builder;
+use crate::raft_storage::tests::Builder;
 
 fn log_id(index: u64) -> RaftLogId {
     RaftLogId::new(LeaderId::new(1, 1), index)

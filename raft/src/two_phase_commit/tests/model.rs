@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
-use super::{Accepted, Decision, FounderAnswer, Participant, decide};
 use crate::message::{Prepare, Prepared};
+use crate::two_phase_commit::{Accepted, Decision, FounderAnswer, Participant, decide};
 
 /// Both coordinators are node 1; their stores are 10 and 11.
 const COORDINATORS: usize = 2;

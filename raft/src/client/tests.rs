@@ -17,9 +17,9 @@ use super::Client;
 use crate::identity::NodeIdentity;
 use crate::message::{Answer, Handshake, Incarnation, Origin, Purpose, Refusal, Request, Response};
 use crate::options::Tuning;
-use crate::peers::Heard;
+use crate::peers::PeerObservations;
 use crate::raft_storage::LogStore;
-use crate::raft_storage::suite::everything_covered;
+use crate::raft_storage::tests::everything_covered;
 use crate::runtime::Pending;
 use crate::stop::StopHandle;
 use crate::tests::StoppedClock;
@@ -76,7 +76,7 @@ impl Transport for OneAnswer {
 struct NodeUnderTest {
     client: Client,
     identity: Arc<NodeIdentity>,
-    heard: Arc<Heard>,
+    heard: Arc<PeerObservations>,
     transport: Arc<OneAnswer>,
     _temp: TempDir,
 }
@@ -98,7 +98,7 @@ async fn node() -> NodeUnderTest {
     identity.watch(watch::Sender::new(metrics).subscribe());
     let (identity, transport) = (Arc::new(identity), Arc::new(OneAnswer::default()));
     let clock = Arc::new(StoppedClock);
-    let heard = Heard::new(Arc::clone(&identity), clock, syncs, Tuning::default());
+    let heard = PeerObservations::new(Arc::clone(&identity), clock, syncs, Tuning::default());
     let heard = Arc::new(heard);
     let carrier = Arc::clone(&transport) as _;
     let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), carrier, BTreeMap::new());
