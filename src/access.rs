@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// What keeps strangers from the ports of clients.
 #[derive(Clone, Debug, Default)]
-pub struct Doors {
+pub struct AccessPolicy {
     /// The tokens that clients show; `None` without an auth file.
     pub tokens: Option<Arc<Tokens>>,
     /// Whether every client that reaches the HTTP port may make changes without a token, rather than clients on this

@@ -62,7 +62,7 @@ use crate::version::VERSION_AND_COMMIT;
 use connect::Connect;
 use failure::Failure;
 
-/// Ids that are never handed out twice, from a cluster that needs nothing beside itself
+/// Ids that are never handed out twice, from a cluster that depends on nothing else
 #[derive(Debug, Parser)]
 #[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = help::EXAMPLES, max_term_width = 100)]
 pub struct Cli {
@@ -80,37 +80,37 @@ pub enum CliCommand {
     /// Run one node of a cluster
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
-    /// Make a token by which clients prove themselves to a node with an auth file
+    /// Create a token that clients show to nodes with an auth file
     Token {
         /// What to make.
         #[command(subcommand)]
         command: token::TokenCommand,
     },
-    /// Make a CA, and certificates of nodes and clients
+    /// Create a CA, and certificates for nodes and clients
     Cert {
         /// What to make.
         #[command(subcommand)]
         command: cert::CertCommand,
-        /// Print JSON instead of text for people
+        /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Make the secret by which nodes prove themselves to each other
+    /// Create the secret that nodes authenticate each other with
     Secret {
         /// What to make.
         #[command(subcommand)]
         command: secret::SecretCommand,
-        /// Print JSON instead of text for people
+        /// Print JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Show what a backup holds, or the data directory of a node that does not run
+    /// Show what a backup, or the data directory of a stopped node, contains
     Inspect(inspect::InspectArgs),
-    /// Make a new cluster of a backup, or of one data directory that survived
+    /// Create a new cluster from a backup or from one surviving data directory
     Restore(restore::RestoreArgs),
-    /// Print what a shell needs to complete commands and flags
+    /// Print the completion script for a shell
     Completions(manual::CompletionsArgs),
-    /// Write man pages, one for each command
+    /// Write a man page for each command
     Man(manual::ManArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
@@ -129,7 +129,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Take ids of a tag and print one a line
+    /// Take ids of a tag and print them, one per line
     #[command(after_help = "Example:\n  mintleaf next orders -n 5")]
     Next {
         /// What to take.
@@ -139,7 +139,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Take numbers of a key of a sequence, or show the last one
+    /// Take numbers of a key in a sequence, or show its last one
     Sequence {
         /// What to do.
         #[command(subcommand)]
@@ -148,7 +148,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Take snowflake ids and print one a line
+    /// Take snowflake ids and print them, one per line
     #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
     Snowflake {
         /// How many.
@@ -158,12 +158,12 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// See to it that no snowflake id given from now on shows the time of this one or an earlier time
+    /// Make all snowflake ids given from now on show a later time than this one
     #[command(
         name = "snowflake-floor",
-        after_help = "Example, with the highest id that a Leaf gave which is now stopped:\n  mintleaf \
-                      snowflake-floor 1169786042799259000\n\nWhile a node has not taken note whose ids \
-                      could still lie below, it is refused and names the node: ask again."
+        after_help = "Example, with the highest id from a Leaf that has been stopped:\n  mintleaf \
+                      snowflake-floor 1169786042799259000\n\nUntil every node whose ids \
+                      could still lie below has taken note, the request is refused and names such a node: try again."
     )]
     SnowflakeFloor {
         /// Above which id.
@@ -173,7 +173,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Show what a snowflake id says: its time, worker id and sequence number
+    /// Show the time, worker id and sequence number in a snowflake id
     #[command(after_help = help::DECODE)]
     Decode {
         /// The id, and what to take it apart by.
@@ -183,7 +183,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Show the last admin changes: who changed what, and when
+    /// Show recent admin changes: who changed what, and when
     #[command(
         after_help = "Examples:\n  mintleaf audit --newest --limit 20\n  mintleaf audit --json"
     )]
@@ -195,11 +195,11 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Take over the tags of Leaf or tinyid: create them at their marks, or raise them to there
+    /// Import the tags of Leaf or tinyid: create each at its mark, or raise it to there
     #[command(
         after_help = "Example:\n  mysqldump leaf leaf_alloc_frozen > leaf_alloc.sql\n  mintleaf import \
-                            leaf_alloc.sql --dry-run\n\nA row with a fault is named by its line, and costs itself only. A second \
-                            run changes nothing."
+                            leaf_alloc.sql --dry-run\n\nAn invalid row is reported with its line number and skipped. A second run \
+                            changes nothing."
     )]
     Import {
         /// What to take over.
@@ -209,7 +209,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Write the whole state of the cluster into a file, while it serves
+    /// Write the whole state of a running cluster to a file
     #[command(after_help = "Example:\n  mintleaf backup mintleaf-backup")]
     Backup {
         /// Where to.
@@ -219,7 +219,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Check whether a node works well on this machine: its disk, clock, limits, files, ports and peers
+    /// Check whether a node would run well on this machine: disk, clock, limits, files, ports and peers
     #[command(after_help = help::DOCTOR)]
     Doctor {
         /// The settings of a node.
@@ -229,7 +229,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// See who holds which worker id of snowflakes
+    /// Show which node holds which snowflake worker id
     Worker {
         /// What to see.
         #[command(subcommand)]
@@ -238,16 +238,16 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-    /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
+    /// Check whether a node can hand out ids: exit code 0 if it is ready, else 1 and the reasons
     #[command(
-        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+        after_help = "Example:\n  mintleaf ready\n\nMeant for container health checks and scripts. It needs no token."
     )]
     Ready {
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
     },
-    /// See and change who is a member
+    /// Show and change the members of the cluster
     Cluster {
         /// What to see or change.
         #[command(subcommand)]
@@ -314,7 +314,7 @@ pub fn inspect(args: &inspect::InspectArgs) -> ExitCode {
 pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
     match restore::run(args) {
         Ok(outcome) => finish(outcome),
-        Err(restore::Unsaid(failure)) => {
+        Err(restore::MissingSafetyFlags(failure)) => {
             output::complain(&failure);
             ExitCode::from(2)
         }

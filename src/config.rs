@@ -5,8 +5,9 @@
 //! the error for a mistake is the same in all sources.
 //!
 //! ```text
-//! serve, dev    one node of a cluster; a cluster in one process
-//!   args        every setting of a node, in all three sources
+//! dev           a cluster in one process
+//! node          one node
+//!   args        every setting, in all three sources
 //!   checks      the checks of each value
 //!     byte_size   sizes of memory as people write them
 //!   exposure    the addresses that other machines can reach
@@ -35,26 +36,23 @@ mod exposure;
 mod log_settings;
 mod named_file;
 mod names;
+mod node;
 mod peer_keys;
-mod serve;
 mod settings_file;
 mod sources;
 mod toml_lists;
 
-pub use args::{LogFormat, LogLevel, ServeArgs};
+pub use args::{DevArgs, LogFormat, LogLevel, PlaceArgs, ServeArgs, ServiceArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
-pub use defaults::{
-    DATA_DEFAULT, HTTP_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, RAFT_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
-    SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
-};
-pub use dev::{DevArgs, DevConfig};
+pub use defaults::{SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
+pub use dev::DevConfig;
 pub use error::ConfigError;
 pub use log_settings::LogSettings;
 pub use named_file::others_can_use;
 pub use names::nearest;
+pub use node::NodeConfig;
 pub use peer_keys::{KeyFiles, PeerKeys};
-pub use serve::ServeConfig;
 pub use settings_file::with_file;
 pub use sources::Sources;
 

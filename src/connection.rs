@@ -7,11 +7,13 @@
 //! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in |
 //! | [`answer_budget`] | The memory of answers that clients have not read yet |
 //! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins |
+//! | `outbox` | Answers on their way to a client |
 //! | `buffers` | A connection with its buffers |
 
 pub mod answer_budget;
 pub(crate) mod buffers;
 pub(crate) mod drain;
 pub(crate) mod origin;
+pub(crate) mod outbox;
 pub mod tls;
 pub(crate) mod watchdog;

@@ -17,7 +17,7 @@
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
 //!       console, legacy, sequences, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster,
-//!       pages, ops, reference    one group of paths each
+//!       pages, ops          one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         pieces              short copies and comparisons
@@ -56,7 +56,6 @@ mod pages;
 mod pieces;
 mod problem;
 mod query;
-mod reference;
 mod request_id;
 mod router;
 mod sequences;

@@ -13,7 +13,7 @@
 //!    ([`mintleaf_core::state`])
 //! 2. **An interval is used only after its entry is committed**: on disk, really on disk, on a quorum. So no later
 //!    leader can give it again. (`mintleaf_raft`, `mintleaf_storage`)
-//! 3. **An interval is answered to one proposal of one process start, once.** A lost reply, a timeout or a crash wastes
+//! 3. **An interval goes to one proposal of one process start, once.** A lost reply, a timeout or a crash wastes
 //!    the interval; no node asks for the same one again. A repeated proposal reserves another interval. ([`replica`])
 //! 4. **Inside a process, one cursor walks an interval, upward only.** ([`mintleaf_core::segment`],
 //!    [`mintleaf_core::snowflake`])
@@ -87,10 +87,10 @@
 //! | slot | A tag on one node: its two segments, and the callers that wait for ids. |
 //! | shape | What makes a tag other than plain: strict order, keys, periods, a format, hidden ids. |
 //! | line | One number line of a shaped tag: its only one, or that of a period, or that of a section. |
+//! | number | What a line counts. An id is made of a number; a plain tag's ids are its numbers. |
 //! | strict | Of a tag: its ids rise over the whole cluster, because only the leader hands them out. |
 //! | round | Messages to a quorum that confirm that a node leads. A strict id waits for one that began after its request. |
-//! | sequence, key | A tag with one counter for each of its keys. |
-//! | section | The keys of a sequence that share a line. |
+//! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |
 //! | worker id | The part of a snowflake id that no two processes share at a time. |
 //! | window | Milliseconds of one worker id that belong to one process alone. |
 //! | fence | The watermark of a worker id: no process has stamped this millisecond or a later one. |

@@ -4,7 +4,7 @@
 //! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not read, in
 //! `connection/watchdog.rs`; entries looked at for a page of tags in `core/src/state/apply.rs`; the widths of snowflake
 //! ids in `core/src/snowflake/layout.rs`, which bound `GET /v1/workers`, without pages, to 1 MiB
-//! (`service/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the leader or
+//! (`service/admin/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the leader or
 //! the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that enforces it.
 
 use std::time::Duration;
@@ -64,14 +64,14 @@ pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Handshakes of TLS in flight on each worker thread, half of them of one origin at most. A client can have the node
 /// keep 64 KiB of an unfinished one, so all of them take 32 MiB. `connection/tls/crowd.rs`.
 pub(crate) const HANDSHAKES_MAX: usize = 512;
-/// Callers that may wait for ids of one tag; one more is turned away. `service/slot.rs`.
+/// Callers that may wait for ids of one tag; one more is turned away. `service/local/slot.rs`.
 pub(crate) const WAITERS_MAX: usize = 10_000;
 /// Tags that a node creates on first use at once, after a rest: a service that moves in with ten thousand
 /// tags, each used in the first second, notices nothing. They take 10 MB at most.
-/// `service/tag_creation.rs`.
+/// `service/admin/tag_creation.rs`.
 pub(crate) const FIRST_USES_BURST: u64 = 10_000;
 /// Tags that a node creates on first use in each further second. At this rate a flood of made-up names takes at most 1
-/// MB a second, and hours to fill a cluster, so an operator has time to notice it. `service/tag_creation.rs`.
+/// MB a second, and hours to fill a cluster, so an operator has time to notice it. `service/admin/tag_creation.rs`.
 pub(crate) const FIRST_USES_PER_SECOND_MAX: u64 = 1_000;
 /// Bytes of answers that one connection may have waiting for its client to read; above it nothing
 /// more of that connection is answered. `http/fast_path.rs`, `http/write_buffer.rs` and
@@ -116,7 +116,7 @@ pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
 pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
 /// Longest that a restarted node keeps away from clients for the ids of its hot tags: `service/warm_start.rs`.
 pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);
-/// Longest wait for a time window of snowflake ids that is on its way: `service/snowflakes.rs`.
+/// Longest wait for a time window of snowflake ids that is on its way: `service/snowflake/snowflakes.rs`.
 pub(crate) const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for a proposal where disks and links are slow: `replica.rs`.
 pub(crate) const SLOW_CHANGE_MAX: Duration = Duration::from_secs(25);

@@ -28,12 +28,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::acceptor::{Accepted, Acceptor};
+use self::places::ConnectionLimits;
 pub(crate) use self::places::LEAVING_MAX;
-use self::places::Places;
-use crate::access::{Doors, Tokens};
+use crate::access::{AccessPolicy, Tokens};
 use crate::connection::drain::{self, Drain, DrainPhase, DrainSender};
 use crate::connection::tls::{self, ClientStream, ClientTls, Handshake, Handshakes, Terms};
-use crate::connection::watchdog::{Progress, Verdict};
+use crate::connection::watchdog::{CloseReason, Progress};
 use crate::http::{self, Dispatch};
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
@@ -119,7 +119,7 @@ pub struct ClientPorts {
 pub async fn start(
     ports: ClientPorts,
     capacity: ClientCapacity,
-    doors: Doors,
+    doors: AccessPolicy,
     services: &Services,
 ) -> io::Result<RunningServer> {
     let ClientPorts { http, resp, tls } = ports;
@@ -157,7 +157,7 @@ pub async fn start(
     for (protocol, port) in ports {
         let Some(ClientPort { listener, .. }) = port else { continue };
         listener.set_nonblocking(true)?;
-        let places = Places::new(capacity.connections_max, asks_for_tokens);
+        let places = ConnectionLimits::new(capacity.connections_max, asks_for_tokens);
         let acceptor = Acceptor::new(protocol, workers.clone(), places, services.clone());
         let (drain, running) = (drain.clone(), running.clone());
         on_thread(&format!("accept-{}", protocol.name()), async move {
@@ -243,7 +243,7 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
     metrics.connection_opened(protocol);
     let progress = Arc::clone(&place.progress);
     let verdict = match served.tls.clone() {
-        None => converse(protocol, stream, served, progress, drain).await,
+        None => serve_stream(protocol, stream, served, progress, drain).await,
         Some(tls) => {
             let without_tls = match protocol {
                 Protocol::Http => http::WITHOUT_TLS,
@@ -253,16 +253,17 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
             let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
             match tls::begin(stream, terms, &progress, drain.clone()).await {
                 Handshake::Done(stream, None) => {
-                    converse(protocol, *stream, served, progress, drain).await
+                    serve_stream(protocol, *stream, served, progress, drain).await
                 }
                 Handshake::Done(stream, Some(proof)) => {
-                    let serve =
-                        async |drain| converse(protocol, *stream, served, progress, drain).await;
+                    let serve = async |drain| {
+                        serve_stream(protocol, *stream, served, progress, drain).await
+                    };
                     // On the heap, so that connections without certificates do not grow by it.
                     Box::pin(proof.guard(drain, serve)).await
                 }
                 Handshake::Watchdog(verdict) => {
-                    if verdict == Verdict::Stalled {
+                    if verdict == CloseReason::Stalled {
                         metrics.handshake_failed(protocol);
                     }
                     Some(verdict)
@@ -277,20 +278,20 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
     };
     metrics.connection_closed(protocol);
     match verdict {
-        Some(Verdict::MakesRoom) => metrics.connection_evicted(protocol),
-        Some(Verdict::ReadsTooSlowly) => metrics.connection_too_slow(protocol),
-        Some(Verdict::Stalled) | None => {}
+        Some(CloseReason::MakesRoom) => metrics.connection_evicted(protocol),
+        Some(CloseReason::ReadsTooSlowly) => metrics.connection_too_slow(protocol),
+        Some(CloseReason::Stalled) | None => {}
     }
     drop(place);
 }
 
-async fn converse(
+async fn serve_stream(
     protocol: Protocol,
     stream: impl ClientStream,
     served: Served,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Option<Verdict> {
+) -> Option<CloseReason> {
     let Served { services, dispatch, tokens, .. } = served;
     match protocol {
         Protocol::Http => http::serve(stream, dispatch, progress, drain).await,

@@ -4,7 +4,7 @@ use std::env;
 use std::process::ExitCode;
 
 use mintleaf::cli::{self, CliCommand};
-use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
+use mintleaf::config::{ConfigError, DevConfig, LogFormat, NodeConfig};
 use mintleaf::server::logging::{self, Log};
 use mintleaf::server::{self, NodeFailure};
 
@@ -28,17 +28,11 @@ fn main() -> ExitCode {
     }
     match command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
-            Ok(config) => {
-                let (log, sources) = (config.log.clone(), config.sources.clone());
-                run_nodes(log, &sources, &unknown, |log| server::dev(&config, log))
-            }
+            Ok(config) => run_nodes(&config.first, &unknown, |log| server::dev(&config, log)),
             Err(error) => bad_usage("dev", &error),
         },
-        CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
-            Ok(config) => {
-                let (log, sources) = (config.log.clone(), config.sources.clone());
-                run_nodes(log, &sources, &unknown, |log| server::serve(config, log))
-            }
+        CliCommand::Serve(args) => match NodeConfig::resolve(*args) {
+            Ok(config) => run_nodes(&config, &unknown, |log| server::serve(&config, log)),
             Err(error) => bad_usage("serve", &error),
         },
         CliCommand::Token { command } => cli::token(&command),
@@ -55,13 +49,11 @@ fn main() -> ExitCode {
 /// Runs nodes with a log on standard error; standard output belongs to the answers of commands. The log begins with
 /// what is wrong with the environment.
 fn run_nodes(
-    settings: LogSettings,
-    sources: &Sources,
+    config: &NodeConfig,
     unknown: &[String],
     run: impl FnOnce(Log) -> Result<(), NodeFailure>,
 ) -> ExitCode {
-    let format = settings.format;
-    let log = match Log::begin(settings) {
+    let log = match Log::begin(config.log.clone()) {
         Ok(log) => log,
         Err(error) => {
             cli::refuse(&error, Some("RUST_LOG=info, or RUST_LOG=warn,mintleaf=debug"));
@@ -69,18 +61,18 @@ fn run_nodes(
         }
     };
     unknown.iter().for_each(|what| tracing::warn!("{what}"));
-    let exit_code = ended(run(log), format, sources);
+    let exit_code = ended(run(log), config);
     logging::flush();
     exit_code
 }
 
 /// Reports why nodes ended; returns the exit code for that. A node that ran reports it in its log, and so does one
 /// whose log is read by programs.
-fn ended(outcome: Result<(), NodeFailure>, format: LogFormat, sources: &Sources) -> ExitCode {
+fn ended(outcome: Result<(), NodeFailure>, config: &NodeConfig) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let exit_code = failure.exit_code();
-    let error = sources.told(&failure.to_string());
-    match (&failure, format) {
+    let error = config.sources.name_sources(&failure.to_string());
+    match (&failure, config.log.format) {
         (NodeFailure::Stopped(_), _) => tracing::error!(error, exit_code, "node stopped"),
         (_, LogFormat::Json) => {
             tracing::error!(error, hint = failure.hint(), exit_code, "node refused to start");

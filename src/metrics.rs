@@ -5,22 +5,22 @@
 //! relaxed add; the counters that every id touches are striped.
 
 mod connections;
-mod deprecated;
 mod doors;
 mod exposition;
-mod gauges;
 mod labels;
 mod latency;
 mod machine;
 mod readings;
 mod registration;
 mod rounds;
-mod sequences;
+mod rows;
 mod striped;
-mod tags;
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -29,29 +29,27 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use exposition::Exposition;
-pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
 pub(crate) use labels::{BackupOutcome, LeaderMessage, MODES, Protocol, Reloaded};
 pub use labels::{GrabOutcome, Mode};
 pub(crate) use latency::Burst;
 pub(crate) use machine::{DiskReadings, LOG_LINES_DROPPED, ProcessReadings};
-pub(crate) use readings::Readings;
-pub(crate) use sequences::SequenceReadings;
-pub(crate) use tags::TagReadings;
+pub(crate) use readings::{
+    ClusterReadings, Readings, SequenceReadings, SnowflakeReadings, TagReadings,
+};
 
 use mintleaf_core::state::LEVEL_MAX;
 use mintleaf_core::version::VERSION;
 
 use crate::version::COMMIT;
-use deprecated::DeprecatedGauges;
-use doors::DoorMetrics;
-use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
+use doors::{ConnectionGauges, DoorMetrics};
 use latency::RequestTimes;
-use machine::{DiskGauges, ProcessGauges};
-use registration::{Labels, by_label, gauge, metric};
+use readings::DeprecatedReadings;
+use registration::{Labels, LevelGauge, by_label, gauge, metric};
 use rounds::RoundMetrics;
-use sequences::SequenceMetrics;
 use striped::Striped;
-use tags::TagGauges;
+
+/// What the names of all metrics begin with, except those of the process.
+const PREFIX: &str = "mintleaf";
 
 /// A counter that every id touches.
 type HotCounter = Counter<u64, Striped>;
@@ -60,11 +58,6 @@ type HotCounter = Counter<u64, Striped>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// That of the process, whose names have no prefix.
-    process_registry: Registry,
-    /// The registry of what goes away with the next minor release.
-    deprecated_registry: Registry,
-    deprecated: DeprecatedGauges,
     ids: [HotCounter; MODES - 1],
     requests: [HotCounter; MODES],
     commands: [HotCounter; MODES],
@@ -76,19 +69,14 @@ pub struct Metrics {
     resp_connections: ConnectionGauges,
     unread_answers: Gauge,
     answers_dropped: Counter,
-    ready: LevelGauge,
-    draining: LevelGauge,
     backups: [Counter; 2],
     last_backup: LevelGauge,
     times: RequestTimes,
     doors: DoorMetrics,
-    cluster: ClusterGauges,
-    snowflake: SnowflakeGauges,
-    tags: TagGauges,
-    disk: DiskGauges,
-    process: ProcessGauges,
-    sequences: SequenceMetrics,
+    headroom: Gauge<f64, AtomicU64>,
     rounds: RoundMetrics,
+    /// The last look at the machine.
+    machine: Mutex<(ProcessReadings, DiskReadings)>,
 }
 
 impl Default for Metrics {
@@ -100,11 +88,22 @@ impl Default for Metrics {
 impl Metrics {
     /// Counters at zero, each registered under its name.
     pub fn new() -> Self {
-        let (mut registry, mut process_registry) =
-            (Registry::with_prefix("mintleaf"), Registry::default());
-        let mut deprecated_registry = Registry::with_prefix("mintleaf");
+        let mut registry = Registry::with_prefix(PREFIX);
         let r = &mut registry;
         build_info(r);
+        metric(
+            r,
+            "log_lines_dropped",
+            "Lines of the log that were dropped, because nothing read it",
+            LOG_LINES_DROPPED.clone(),
+        );
+        let headroom = gauge(
+            r,
+            "tag_headroom_ratio",
+            "Share of its ids that is left of the tag that is nearest to its end, 0 to 1",
+        );
+        // Until the first look, no tag counts as near its end.
+        headroom.set(1.0);
         let modes = Mode::ALL.map(Mode::label);
         let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
         Self {
@@ -138,8 +137,6 @@ impl Metrics {
                 "Connections ended because unread answers took too much memory",
                 Counter::default(),
             ),
-            ready: gauge(r, "ready", "1 while this node can hand out ids"),
-            draining: gauge(r, "draining", "1 from the request to stop on"),
             backups: by_label(
                 r,
                 "backups",
@@ -154,17 +151,10 @@ impl Metrics {
             ),
             times: RequestTimes::new(r),
             doors: DoorMetrics::new(r),
-            cluster: ClusterGauges::new(r),
-            snowflake: SnowflakeGauges::new(r),
-            tags: TagGauges::new(r),
-            disk: DiskGauges::new(r),
-            process: ProcessGauges::new(&mut process_registry),
-            sequences: SequenceMetrics::new(r),
+            headroom,
             rounds: RoundMetrics::new(r),
+            machine: Mutex::default(),
             registry,
-            process_registry,
-            deprecated: DeprecatedGauges::new(&mut deprecated_registry),
-            deprecated_registry,
         }
     }
 
@@ -228,13 +218,12 @@ impl Metrics {
 
     /// Records what the process takes of its machine, and the data of its disk.
     pub(crate) fn machine(&self, process: &ProcessReadings, disk: &DiskReadings) {
-        self.process.set(process);
-        self.disk.set(disk);
+        *self.machine.lock() = (*process, *disk);
     }
 
     /// Records how much is left of the tag that is nearest to its end, as a share of all of its ids.
     pub(crate) fn lowest_headroom(&self, ratio: f64) {
-        self.tags.set_headroom(ratio);
+        self.headroom.set(ratio);
     }
 
     /// Records when this node's certificate towards other nodes expires.
@@ -288,25 +277,30 @@ impl Metrics {
 
     /// The page, with the caller's readings of this moment.
     pub(crate) fn render(&self, now: Readings, exposition: Exposition) -> String {
-        self.ready.set(u64::from(now.ready));
-        self.draining.set(u64::from(now.draining));
-        self.cluster.set(&now.cluster);
-        self.snowflake.set(&now.snowflake, &now.cluster);
-        self.tags.set(&now.tags);
-        self.sequences.set(&now.sequences);
-        if let Some(syncs) = now.syncs {
-            self.disk.set_syncs(syncs);
-        }
+        let (process, disk) = *self.machine.lock();
+        let deprecated = DeprecatedReadings {
+            clock_offset_ms: now.snowflake.clock_offset_ms,
+            clock_offsets_ms: now.cluster.clock_offsets_ms.clone(),
+        };
         let mut page = String::with_capacity(32 << 10);
-        // Writing to a `String` cannot fail.
-        let _ = text::encode_registry(&mut page, &self.process_registry);
+        let mut show = |registry: &Registry| {
+            // Writing to a `String` cannot fail.
+            let _ = text::encode_registry(&mut page, registry);
+        };
+        show(&shown(Registry::default(), process));
         if exposition == Exposition::OpenMetrics {
-            self.deprecated.set(&now.snowflake, &now.cluster);
-            let _ = text::encode_registry(&mut page, &self.deprecated_registry);
+            show(&shown(Registry::with_prefix(PREFIX), deprecated));
         }
-        let _ = text::encode(&mut page, &self.registry);
+        show(&self.registry);
+        show(&shown(shown(Registry::with_prefix(PREFIX), now), disk));
         exposition.of(page)
     }
+}
+
+/// The registry, which shows these readings too.
+fn shown(mut registry: Registry, readings: impl Collector) -> Registry {
+    registry.register_collector(Box::new(readings));
+    registry
 }
 
 /// Shows what this build is.

@@ -48,6 +48,6 @@ pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};
 pub use dev::dev;
 pub use draining::hand_over;
 pub use failure::NodeFailure;
-pub use node::{NodeConfig, PeerSecurity, RunningNode};
+pub use node::{Process, RunningNode};
 pub use serve::serve;
 pub use signals::{Reload, survive_hangup};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::machine::clock::SystemClock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
-use mintleaf::service::{Actor, Services, TagSpec};
+use mintleaf::service::{Actor, ServiceSettings, Services, TagSpec};
 use mintleaf_core::limits::STEP_MAX;
 use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_core::tag::BizTag;
@@ -49,9 +49,11 @@ async fn open(dir: &TempDir) -> AssembledNode {
         snowflake: snowflakes(),
         nonce: 1,
         secret: 1,
-        auto_create_tags: false,
-        tags_max: TAGS_MAX_DEFAULT,
-        sequence_memory: 1 << 20,
+        settings: ServiceSettings {
+            auto_create_tags: false,
+            tags_max: TAGS_MAX_DEFAULT,
+            sequence_memory: 1 << 20,
+        },
         draw_key: || Ok([7; 32]),
     };
     let opened =

@@ -1,8 +1,7 @@
 //! The bytes of commands, responses and snapshots, and of the list of hot tags.
 //!
-//! Commands stand in every log, responses cross between nodes of different releases, and snapshots
-//! do both: variants are only ever appended, any other change of a type takes a new format, and
-//! tests hold the bytes.
+//! Commands stand in every log, responses cross between nodes of different releases, and snapshots do both:
+//! `core/src/state/level.rs` says how their types may change, and tests hold the bytes.
 
 mod hot_tags;
 mod record;

@@ -13,7 +13,7 @@ pub const TAG_CHARS_MAX: usize = 128;
 pub const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Largest step, and most ids in one grab: `state/command.rs`. `segment/sizing.rs` asks for no more.
 pub const STEP_MAX: u32 = (1 << 31) - 1;
-/// A tag's step when none is given: `src/service/tag_creation.rs`.
+/// A tag's step when none is given: `src/service/admin/tag_creation.rs`.
 pub const STEP_DEFAULT: u32 = 1_000;
 /// A tag's first id when none is given: as [`STEP_DEFAULT`].
 pub const START_DEFAULT: u64 = 1;
@@ -31,7 +31,7 @@ pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 pub const FLOOR_MS_MAX: u64 = 1 << 44;
 
 /// Furthest ahead of the cluster's clock that a change moves the snowflake floor unless it says `force`: until
-/// that time has come there are no snowflake ids. `src/service/snowflake_floor.rs`.
+/// that time has come there are no snowflake ids. `src/service/admin/snowflake_floor.rs`.
 pub const UNFORCED_FLOOR_AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
 /// Most ids a second that a tag's rate limit says: `state/protection.rs`.
@@ -51,7 +51,7 @@ pub const HIDDEN_DIGITS: RangeInclusive<u8> = 6..=18;
 pub const FORMAT_CHARS_MAX: usize = 128;
 /// Most digits that a format pads an id to: `shape/text_format.rs`.
 pub const FORMAT_PAD_MAX: u8 = 20;
-/// The time zone of a tag's periods when none is given: `src/service/tag_creation.rs`.
+/// The time zone of a tag's periods when none is given: `src/service/admin/tag_creation.rs`.
 pub const TIME_ZONE_DEFAULT: &str = "UTC";
 /// Longest name of a time zone: `shape/period.rs`.
 pub const TIME_ZONE_BYTES_MAX: usize = 64;
@@ -65,5 +65,5 @@ pub const PERIODS_KEPT: usize = 16;
 pub const SECTIONS: u16 = 4_096;
 
 /// Furthest that a change moves a tag's `max_id` unless it says `force`: a thousand ids a second for 34 years.
-/// `src/service/tags.rs`.
+/// `src/service/admin/tags.rs`.
 pub const UNFORCED_RISE_MAX: u64 = 1 << 40;

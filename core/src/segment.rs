@@ -68,9 +68,14 @@ impl SegmentBuffer {
         Self::sized(Sizing::new(step))
     }
 
-    /// A buffer that holds nothing, of a line of `line_ids` ids.
-    pub fn of_line(step: u32, line_ids: u64) -> Self {
-        Self::sized(Sizing::of_line(step, line_ids))
+    /// A buffer that holds nothing, of a line that ends at `line_end`.
+    pub fn of_line(step: u32, line_end: u64) -> Self {
+        Self::sized(Sizing::of_line(step, line_end))
+    }
+
+    /// A buffer that holds nothing, of a tag that only the leader hands out.
+    pub fn led(step: u32) -> Self {
+        Self::sized(Sizing::led(step))
     }
 
     fn sized(sizing: Sizing) -> Self {

@@ -6,7 +6,7 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `shape.rs` | [`Shape`] and what can be combined |
+//! | `shape.rs` | [`Shape`], what can be combined, and the lines that it calls for ([`LinesOf`]) |
 //! | `line.rs` | the number lines of a tag: [`Line`], and the [`Leadership`] that some grabs need |
 //! | `period.rs` | periods, their time zones and numbers |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
@@ -17,7 +17,7 @@
 mod calendar;
 mod ff1;
 mod hidden;
-mod id_text;
+pub mod id_text;
 mod line;
 mod period;
 mod text_format;
@@ -30,24 +30,24 @@ use thiserror::Error;
 pub use calendar::{Calendar, PeriodSpan, time_zone_name};
 pub use ff1::HiddenIds;
 pub use hidden::{Hidden, HiddenKey, RootKey};
-pub use id_text::IdText;
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
 pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
 
 use crate::limits::{HIDDEN_DIGITS, ID_END};
 
-/// Whether a tag is one sequence of ids or a counter for each of many keys.
+/// Whether a tag is one sequence of ids or a counter for each of many keys. It is on the wire:
+/// `core/src/state/level.rs` says how a variant is added.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Kind {
     /// One sequence of ids for all callers.
     #[default]
-    Segment,
+    Ids,
     /// A counter for each key, which rises strictly.
-    Sequence,
+    Keys,
 }
 
-/// The order that ids of a tag are given in.
+/// The order that ids of a tag are given in; on the wire, like [`Kind`].
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Order {
     /// Ids grow over time, and those of two nodes overtake each other.
@@ -70,6 +70,17 @@ pub struct Shape {
     pub format: Option<TextFormat>,
     /// How ids are hidden; not at all when absent.
     pub hidden: Option<Hidden>,
+}
+
+/// The number lines that a shape calls for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LinesOf<'a> {
+    /// One line for all of its ids.
+    Whole,
+    /// A line for each period.
+    Periods(&'a Period),
+    /// A line for each section of the keys.
+    Sections,
 }
 
 /// Why no tag has such a shape. The message names the fields as the HTTP API calls them.
@@ -114,16 +125,22 @@ impl ShapeError {
 }
 
 impl Kind {
+    /// Every kind, the one of plain tags first.
+    pub const ALL: [Self; 2] = [Self::Ids, Self::Keys];
+
     /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Segment => "segment",
-            Self::Sequence => "sequence",
+            Self::Ids => "segment",
+            Self::Keys => "sequence",
         }
     }
 }
 
 impl Order {
+    /// Every order, the one of plain tags first.
+    pub const ALL: [Self; 2] = [Self::Trend, Self::Strict];
+
     /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -154,7 +171,7 @@ impl Shape {
     /// The first fields that do not go together, or the first bound that is broken.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Self { kind, order, period, format, hidden } = self;
-        if *kind == Kind::Sequence {
+        if *kind == Kind::Keys {
             let given = [
                 ("order", *order != Order::Trend),
                 ("period", period.is_some()),
@@ -208,39 +225,66 @@ impl Shape {
 
     /// Whether only the leader hands ids out, under a [`Leadership`] that each grab names.
     pub fn needs_leadership(&self) -> bool {
-        self.kind == Kind::Sequence || self.order == Order::Strict
+        self.lines() == LinesOf::Sections || self.order == Order::Strict
+    }
+
+    /// The number lines of the tag.
+    pub fn lines(&self) -> LinesOf<'_> {
+        match (self.kind, &self.period) {
+            (Kind::Keys, _) => LinesOf::Sections,
+            (Kind::Ids, Some(period)) => LinesOf::Periods(period),
+            (Kind::Ids, None) => LinesOf::Whole,
+        }
     }
 
     /// Whether the tag has this number line.
     pub fn has_line(&self, line: &Line) -> bool {
-        match line {
-            Line::Whole => self.has_whole_line(),
-            Line::Period { number, .. } => {
-                self.period.as_ref().is_some_and(|period| period.length.has_number(*number))
+        match (line, self.lines()) {
+            (Line::Whole, LinesOf::Whole) | (Line::Section(_), LinesOf::Sections) => true,
+            (Line::Period { number, .. }, LinesOf::Periods(period)) => {
+                period.length.has_number(*number)
             }
-            Line::Section(_) => self.kind == Kind::Sequence,
+            (Line::Whole | Line::Period { .. } | Line::Section(_), _) => false,
         }
     }
 
     /// Whether the tag has one number line for all of its ids.
     pub fn has_whole_line(&self) -> bool {
-        self.kind == Kind::Segment && self.period.is_none()
+        self.lines() == LinesOf::Whole
     }
 
-    /// Whether an administrator may raise the watermark to a number of their own: ids are bare numbers of one line.
+    /// Whether consecutive numbers of a line stand for consecutive ids, so that a range stands for all of them.
+    pub fn has_consecutive_ids(&self) -> bool {
+        match self.kind {
+            Kind::Ids | Kind::Keys => self.hidden.is_none(),
+        }
+    }
+
+    /// Whether an administrator may raise the watermark to a number that they choose: ids are bare numbers of one line.
     pub fn takes_max_id(&self) -> bool {
-        let Self { kind, order: _, period, format, hidden } = self;
-        *kind == Kind::Segment && period.is_none() && format.is_none() && hidden.is_none()
+        self.takes_start() && self.format.is_none()
     }
 
-    /// Whether its numbers may begin at a number other than 1: only those of a single line of visible numbers may.
+    /// Whether its numbers may begin at a number other than 1: only where ids are the numbers of one line.
     pub fn takes_start(&self) -> bool {
-        self.has_whole_line() && self.hidden.is_none()
+        self.has_whole_line() && self.has_consecutive_ids()
     }
 
     /// First number past the last one that a line of the tag has, at most [`ID_END`].
     pub fn line_end(&self) -> u64 {
         self.hidden.as_ref().map_or(ID_END, Hidden::line_end)
+    }
+
+    /// The fields that keep its numbers from being bare ids of one line, as the HTTP API calls them.
+    pub fn named(&self) -> String {
+        let Self { kind, order: _, period, format, hidden } = self;
+        let fields = [
+            (*kind != Kind::default()).then(|| format!("kind {}", kind.name())),
+            period.is_some().then(|| "period".to_owned()),
+            format.is_some().then(|| "format".to_owned()),
+            hidden.is_some().then(|| "digits".to_owned()),
+        ];
+        fields.into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 }
 

@@ -38,8 +38,6 @@ pub(crate) enum Endpoint {
     RemoveNode,
     Transfer,
     RaiseLevel,
-    #[cfg(feature = "next-level")]
-    LeaveNote,
     Metrics,
     OpenApi,
     Reference,
@@ -106,8 +104,6 @@ pub(crate) static ROUTES: &[Route] = &[
     row("DELETE", "/v1/cluster/nodes/{id}", Endpoint::RemoveNode, Needs::Admin, Scope::Everything),
     row("POST", "/v1/cluster/leader", Endpoint::Transfer, Needs::Admin, Scope::Everything),
     row("POST", "/v1/cluster/level", Endpoint::RaiseLevel, Needs::Admin, Scope::Everything),
-    #[cfg(feature = "next-level")]
-    row("POST", "/v1/cluster/note", Endpoint::LeaveNote, Needs::Admin, Scope::Everything),
     row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
     row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
     row("GET", "/openapi", Endpoint::Reference, Needs::Nothing, Scope::NoTag),
@@ -160,24 +156,17 @@ pub(crate) fn route<'a>(method: &str, path: &'a str) -> Demand<'a> {
 /// Whether a path is the one of a row. Returns the first text that a `{…}` of it stands for, if it has any.
 #[inline]
 fn fit<'a>(pattern: &str, path: &'a str) -> Option<Option<&'a str>> {
-    let fixed = pattern.find('{').unwrap_or(pattern.len());
-    if !path.as_bytes().starts_with(&pattern.as_bytes()[..fixed]) {
-        return None;
-    }
-    let (mut first, mut rest) = (None, &path[fixed..]);
-    let mut pattern = &pattern[fixed..];
-    while let Some(end) = pattern.find('}') {
-        let (segment, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if segment.is_empty() {
-            return None;
+    let (mut names, mut segments, mut first) = (pattern.split('/'), path.split('/'), None);
+    loop {
+        match (names.next(), segments.next()) {
+            (None, None) => return Some(first),
+            (Some(name), Some(segment)) if name.starts_with('{') && !segment.is_empty() => {
+                first = first.or(Some(segment));
+            }
+            (Some(name), Some(segment)) if name == segment => {}
+            _ => return None,
         }
-        first = first.or(Some(segment));
-        pattern = &pattern[end + 1..];
-        let fixed = &pattern[..pattern.find('{').unwrap_or(pattern.len())];
-        rest = behind.strip_prefix(fixed)?;
-        pattern = &pattern[fixed.len()..];
     }
-    rest.is_empty().then_some(first)
 }
 
 impl<'a> Demand<'a> {

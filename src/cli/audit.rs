@@ -14,13 +14,13 @@ const PAGE: u64 = 1_000;
 /// Which admin changes.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
-    /// Begin behind this entry, in the order that is printed
+    /// Begin after this entry, in the printed order
     #[arg(long, value_name = "N")]
     after: Option<u64>,
-    /// Stop after this many; all of them otherwise
+    /// Stop after this many [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Print the newest entry first, instead of the oldest that is kept
+    /// Print the newest entry first instead of the oldest one kept
     #[arg(long)]
     newest: bool,
 }

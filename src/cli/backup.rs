@@ -17,7 +17,7 @@ use super::temporary::Temporary;
 /// Where to put a backup.
 #[derive(clap::Args, Debug)]
 pub struct BackupArgs {
-    /// The file, which must not exist; `-` for standard output
+    /// The file, which must not exist yet; `-` for standard output
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -35,8 +35,8 @@ pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result
         return output::print_json(&json!({ "file": shown, "bytes": bytes }));
     }
     output::print(&format!(
-        "{shown}: {bytes} bytes, checked to the end\nKeep it where only you can read it: it names every tag, every \
-         node and who changed what. `mintleaf inspect` shows what it is of.\n"
+        "{shown}: {bytes} bytes, verified\nKeep it where only you can read it: it names every tag, every node, and \
+         who changed what. `mintleaf inspect` shows what it contains.\n"
     ))
 }
 
@@ -100,7 +100,7 @@ impl NewFile {
 }
 
 fn exists(path: &Path) -> Failure {
-    Failure::new(format!("{} exists already, and is not overwritten", path.display()))
+    Failure::new(format!("{} already exists and is not overwritten", path.display()))
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {

@@ -30,25 +30,23 @@ const NODE_DOMAIN: &str = ".mintleaf";
 /// What to make.
 #[derive(Debug, Subcommand)]
 pub enum CertCommand {
-    /// Make a CA: ca.pem, which everybody may read, and ca.key, which signs
-    #[command(
-        after_help = "Example:\n  mintleaf cert ca --out ca\n\nWhoever has ca.key can be any \
-                            node and any client. Keep it off the nodes."
-    )]
+    /// Create a CA: ca.pem, which anyone may read, and ca.key, which signs
+    #[command(after_help = "Example:\n  mintleaf cert ca --out ca\n\nWhoever has ca.key can \
+                            impersonate any node and any client. Keep it off the nodes.")]
     Ca(CaArgs),
-    /// Make a node's certificate, node-N.pem and node-N.key, by which it proves itself to other nodes (--raft-cert)
+    /// Create the certificate that a node shows to other nodes (--raft-cert): node-N.pem and node-N.key
     #[command(
-        after_help = "Example:\n  mintleaf cert node 1 --ca ca --out node-1\n\nWhoever has its key can be \
-                            this node. What clients see should have a key of its own: mintleaf cert server."
+        after_help = "Example:\n  mintleaf cert node 1 --ca ca --out node-1\n\nWhoever has its key can \
+                            impersonate this node. Give clients a certificate with another key: mintleaf cert server."
     )]
     Node(NodeArgs),
-    /// Make a server's certificate, NAME.pem and NAME.key, by which a node proves itself to clients (--tls-cert)
+    /// Create the certificate that a node shows to clients (--tls-cert): NAME.pem and NAME.key
     #[command(
         after_help = "Example:\n  mintleaf cert server node-1 --ca ca --out node-1 --name a.example \
-                            --name 10.0.0.1\n\nIt proves nobody to another node, and no client to a node."
+                            --name 10.0.0.1\n\nOther nodes do not accept it, neither as a node's nor as a client's."
     )]
     Server(ServerArgs),
-    /// Make a client's certificate, NAME.pem and NAME.key, for nodes with --tls-client-ca
+    /// Create a client's certificate for nodes with --tls-client-ca: NAME.pem and NAME.key
     #[command(after_help = "Example:\n  mintleaf cert client shop --ca ca --out shop")]
     Client(ClientArgs),
 }
@@ -56,7 +54,7 @@ pub enum CertCommand {
 /// A CA.
 #[derive(Args, Debug)]
 pub struct CaArgs {
-    /// The directory to write to; nothing there is overwritten
+    /// The directory to write to; existing files are not overwritten
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// What the CA is called
@@ -74,10 +72,10 @@ pub(super) struct SigningArgs {
     /// The directory with ca.pem and ca.key
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
-    /// The directory to write to; nothing there is overwritten
+    /// The directory to write to; existing files are not overwritten
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Days that it is valid for, the CA's own at most
+    /// Days that it is valid for, but no longer than the CA
     #[arg(long, value_name = "N", default_value_t = 365)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=36_500))]
     days: u64,
@@ -170,7 +168,7 @@ fn make_ca(args: &CaArgs, now_s: u64) -> Result<Made, Failure> {
     let files = write(&args.out, "ca", &made, &key)?;
     let [certificate, key] = &files;
     let hint = format!(
-        "{certificate}   for everybody: --raft-ca, --tls-client-ca, and --cacert of clients\n\
+        "{certificate}   for everyone: --raft-ca, --tls-client-ca, and --cacert of clients\n\
          {key}   signs certificates: keep it secret, and off the nodes\n"
     );
     Ok(Made { files, ca: None, hint })
@@ -300,7 +298,7 @@ fn write(
     // In a directory like /tmp, which has the sticky bit, only the owner of a file can put another in its place.
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         let why = format!(
-            "others can write to {} (mode {mode:o}), and so put a key of theirs in place of one made here",
+            "other users can write to {} (mode {mode:o}), and could replace a key that is written there",
             dir.display()
         );
         return Err(Failure::hinting(
@@ -311,7 +309,7 @@ fn write(
     let [certificate_path, key_path] = ["pem", "key"].map(|end| dir.join(format!("{stem}.{end}")));
     for path in [&certificate_path, &key_path] {
         if path.symlink_metadata().is_ok() {
-            let why = format!("{} is there already, and is not overwritten", path.display());
+            let why = format!("{} already exists and is not overwritten", path.display());
             return Err(Failure::new(why));
         }
     }

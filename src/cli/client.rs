@@ -142,7 +142,7 @@ impl Client {
     /// When the member has not reported an address.
     pub(super) fn of_member(&self, address: &str, patience: Duration) -> Result<Self, Failure> {
         let scheme = if self.urls.iter().any(BaseUrl::is_https) { "https" } else { "http" };
-        let untold = |_| Failure::new("it has not told the address at which it serves clients");
+        let untold = |_| Failure::new("it has not reported the address at which it serves clients");
         let url: BaseUrl = format!("{scheme}://{address}").parse().map_err(untold)?;
         let is_named = self.urls.iter().any(|named| named.host_port() == url.host_port());
         let may_see = is_named || url.is_https() || is_loopback(url.host_port());
@@ -197,7 +197,7 @@ impl Client {
     ///
     /// # Errors
     /// The failure at the last node.
-    pub(super) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
+    pub(super) async fn stream(&self, path: &str) -> Result<BodyStream, Failure> {
         self.first(true, async |url| self.begin(url, path).await).await
     }
 
@@ -240,12 +240,12 @@ impl Client {
         Err(said.unwrap_or(last))
     }
 
-    async fn begin(&self, url: &BaseUrl, path: &str) -> Result<Pieces, Attempt> {
+    async fn begin(&self, url: &BaseUrl, path: &str) -> Result<BodyStream, Attempt> {
         let response = self.open(url, &Method::GET, path, None).await?;
         if !response.status().is_success() {
             return Err(self.refusal(url, response).await);
         }
-        Ok(Pieces { url: url.clone(), body: response.into_body() })
+        Ok(BodyStream { url: url.clone(), body: response.into_body() })
     }
 
     async fn attempt(
@@ -296,8 +296,7 @@ impl Client {
             }
             Ok(_) if status == StatusCode::UNAUTHORIZED && self.withholds_token => {
                 Attempt::Refused(Failure::new(format!(
-                    "the token is not sent to {url} in the clear, which --url does not name: name it there, or use \
-                     https"
+                    "the token is not sent in the clear to {url}, which --url does not name: name it there, or use https"
                 )))
             }
             Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
@@ -321,23 +320,23 @@ fn as_json(url: &BaseUrl, body: &[u8]) -> Result<Value, Attempt> {
 }
 
 /// A long answer, piece by piece.
-pub(super) struct Pieces {
+pub(super) struct BodyStream {
     url: BaseUrl,
     body: Incoming,
 }
 
-impl Pieces {
+impl BodyStream {
     /// The next piece; `None` after the last one.
     ///
     /// # Errors
     /// When the answer broke off.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let broke_off = |why: &dyn fmt::Display| {
-            Failure::new(format!("the answer of {} broke off: {why}", self.url))
+            Failure::new(format!("the answer from {} broke off: {why}", self.url))
         };
         loop {
             let frame = tokio::time::timeout(REQUEST_MAX, self.body.frame()).await;
-            let frame = frame.map_err(|_| broke_off(&"nothing came for long"))?;
+            let frame = frame.map_err(|_| broke_off(&"nothing more arrived in time"))?;
             match frame {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(broke_off(&root_cause(&error))),

@@ -13,13 +13,13 @@ use super::table::TextTable;
 /// What can be done with a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Show the members: ask one node who they are, and then each of them how it is
+    /// Show the members and the state that each of them reports
     #[command(after_help = "\
 Example:
   mintleaf cluster status
 
-LAG is how many entries of the log a node lacks, CLOCK how far its clock is from the voters' median. A node that
-cannot be asked from here is shown as its peers see it: reachable, or not.")]
+LAG is how many entries of the log a node lacks, CLOCK how far its clock is from the voters' median. A node that does \
+not answer this machine is shown as its peers see it: reachable or not.")]
     Status,
     /// Add a node that was started with --join; make a learner a voter, or a voter a learner
     #[command(after_help = "Example:\n  mintleaf cluster add 4 --raft d.example:9080")]
@@ -33,10 +33,10 @@ cannot be asked from here is shown as its peers see it: reachable, or not.")]
         /// Its client address
         #[arg(long, value_name = "HOST:PORT")]
         http: Option<String>,
-        /// Let it follow without a vote; a voter loses its vote
+        /// Make it a learner, without a vote; a voter loses its vote
         #[arg(long)]
         learner: bool,
-        /// Even if too few of the voters that would be left answer
+        /// Go on even if too few of the remaining voters answer
         #[arg(long)]
         force: bool,
     },
@@ -45,17 +45,17 @@ cannot be asked from here is shown as its peers see it: reachable, or not.")]
 Example:
   mintleaf cluster remove 4
 
-On a terminal it asks first. A voter is removed only while a majority of the voters that would be left answers: without
-one, the removal could never be committed and the cluster would stop. --force begins it all the same, and a cluster that
-has stopped so goes on once the missing voters are back.")]
+On a terminal, it asks for confirmation. A voter is removed only while a majority of the remaining voters answers: \
+without one, the removal could never be committed and the cluster would stop. --force starts it all the same; a cluster \
+that has stopped this way continues once the missing voters are back.")]
     Remove {
         /// The node's id
         #[arg(value_parser = clap::value_parser!(u64).range(1..))]
         id: u64,
-        /// Ask nothing
+        /// Do not ask for confirmation
         #[arg(long, short = 'y')]
         yes: bool,
-        /// Even if too few of the voters that would be left answer
+        /// Go on even if too few of the remaining voters answer
         #[arg(long)]
         force: bool,
     },
@@ -66,10 +66,10 @@ has stopped so goes on once the missing voters are back.")]
         #[arg(value_parser = clap::value_parser!(u64).range(1..))]
         id: u64,
     },
-    /// Show the level of the cluster, and what every node supports
+    /// Show the level of the cluster and the levels that its nodes support
     #[command(
-        after_help = "Examples:\n  mintleaf cluster level\n  mintleaf cluster level raise\n\nWhat a release brings that the one before cannot read is used once the level \
-                            says so. Until it is raised, going back to the release before works."
+        after_help = "Examples:\n  mintleaf cluster level\n  mintleaf cluster level raise\n\nFormats that the previous release cannot read are used once the level is \
+                            raised. Until then, going back to the previous release works."
     )]
     Level {
         /// What to do with it; by default it is shown.
@@ -81,7 +81,7 @@ has stopped so goes on once the missing voters are back.")]
 /// What can be done with the level.
 #[derive(Debug, Subcommand)]
 pub enum LevelCommand {
-    /// Raise it to what all members support; it never falls again
+    /// Raise it to the highest that all members support; it never falls again
     #[command(after_help = "Example:\n  mintleaf cluster level raise")]
     Raise,
 }
@@ -105,7 +105,7 @@ pub(super) async fn run(
             status::show(&cluster, json)
         }
         ClusterCommand::Remove { id, yes, force } => {
-            let question = "It stops, and can come back on an empty data directory only.";
+            let question = "It stops, and can come back only with an empty data directory.";
             confirm(&format!("Remove node {id} from the cluster? {question}"), yes)?;
             let query = if force { "?force=true" } else { "" };
             let node = format!("/v1/cluster/nodes/{id}{query}");

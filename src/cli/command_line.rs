@@ -6,10 +6,8 @@ use std::ffi::OsString;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
-use super::help::unbroken;
 use crate::config::{Sources, nearest};
 
 /// Begin of all variables that settings are read from.
@@ -23,18 +21,9 @@ pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> (C, Sources) {
 }
 
 fn read<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<(C, Sources), Error> {
-    let matches = unbroken(C::command()).try_get_matches_from(words)?;
-    let sources = matches.subcommand().map(|(_, matches)| sources(matches));
+    let matches = C::command().try_get_matches_from(words)?;
+    let sources = matches.subcommand().map(|(_, matches)| Sources::new(matches.clone()));
     Ok((C::from_arg_matches(&matches)?, sources.unwrap_or_default()))
-}
-
-/// Which settings of a command were given how.
-fn sources(matches: &ArgMatches) -> Sources {
-    let from = |source: ValueSource| {
-        let given = matches.ids().filter(|id| matches.value_source(id.as_str()) == Some(source));
-        given.map(|id| id.as_str().replace('_', "-")).collect()
-    };
-    Sources::new(from(ValueSource::CommandLine), from(ValueSource::EnvVariable))
 }
 
 /// The error in terms of what the user wrote. It names a variable if that is what is wrong, and its usage shows no flag
@@ -73,15 +62,7 @@ fn hide_secrets(error: &mut Error, command: &Command, words: &[OsString]) {
     if secret.iter().any(|arg| arg.to_string() == wrong) {
         error.insert(ContextKind::InvalidValue, ContextValue::String(HIDDEN.to_owned()));
     }
-    let begins = |word: &OsString| {
-        let word = word.to_string_lossy();
-        let flags = secret.iter().filter_map(|arg| arg.get_long());
-        flags.into_iter().any(|flag| {
-            word.strip_prefix("--")
-                .and_then(|word| word.strip_prefix(flag))
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-        })
-    };
+    let begins = |word: &OsString| secret.iter().any(|arg| gives(word, arg));
     let behind = words.iter().position(begins).map_or(words.len(), |at| at + 1);
     let is_behind = |text: &str| words[behind..].iter().any(|word| word.to_string_lossy() == text);
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
@@ -101,13 +82,15 @@ fn hide_secrets(error: &mut Error, command: &Command, words: &[OsString]) {
 /// The variable that gives this flag, if one does and no word of the command line gives it.
 fn of_environment(arg: &Arg, words: &[OsString]) -> Option<String> {
     let variable = arg.get_env().filter(|variable| env::var_os(variable).is_some())?;
-    let flag = format!("--{}", arg.get_long()?);
-    let is_flag = |word: &OsString| {
-        let word = word.to_string_lossy();
-        word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-    };
-    let is_typed = words.iter().any(is_flag);
+    let is_typed = words.iter().any(|word| gives(word, arg));
     (!is_typed).then(|| variable.to_string_lossy().into_owned())
+}
+
+/// Whether this word of a command line gives the flag of an argument.
+fn gives(word: &OsString, arg: &Arg) -> bool {
+    let (word, flag) = (word.to_string_lossy(), arg.get_long());
+    let behind = |flag| word.strip_prefix("--")?.strip_prefix(flag);
+    flag.and_then(behind).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
 /// A warning for each variable of the environment that looks like a setting but is not one.
@@ -143,14 +126,8 @@ fn complaint(name: &str, value: &str, known: &BTreeSet<String>) -> Option<String
 /// Whether the rest of a variable's name is like the names that Kubernetes and Docker set in containers next to a
 /// service whose name begins with `mintleaf`: `SERVICE_HOST`, `PORT_8080_TCP_ADDR` and the like.
 fn names_a_service(rest: &str, value: &str) -> bool {
-    let has_port = rest
-        .split_once("PORT_")
-        .is_some_and(|(_, port)| port.starts_with(|c: char| c.is_ascii_digit()));
-    let is_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
-    rest.ends_with("SERVICE_HOST")
-        || rest.contains("SERVICE_PORT")
-        || has_port
-        || (rest.ends_with("PORT") && is_url)
+    ["SERVICE_HOST", "SERVICE_PORT", "PORT_"].iter().any(|part| rest.contains(part))
+        || rest.ends_with("PORT") && value.contains("://")
 }
 
 #[cfg(test)]

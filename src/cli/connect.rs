@@ -12,18 +12,18 @@ const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 /// Which nodes to ask, and how to print what they say.
 #[derive(Args, Clone, Debug)]
 pub struct Connect {
-    /// A node; give several and the next is tried when one does not answer
+    /// URL of a node; if several are given, the next is tried when one does not answer
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
     #[arg(value_delimiter = ',', default_value = URL_DEFAULT, hide_env_values = true)]
     urls: Vec<BaseUrl>,
-    /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
+    /// Token to show to nodes with an auth file; prefer MINTLEAF_TOKEN, because other users can see arguments
     #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
     #[arg(hide_env_values = true)]
     token: Option<ShownToken>,
     /// Whom to believe behind https.
     #[command(flatten)]
     tls: TlsArgs,
-    /// Print JSON instead of text for people
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }

@@ -17,13 +17,13 @@ pub struct DecodeArgs {
     /// The id
     #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     id: u64,
-    /// Bits of time, worker id and sequence; no node is asked then [default: 41+10+12]
+    /// Bits of time, worker id and sequence; if given, no node is asked [default: 41+10+12]
     #[arg(long, value_name = "BITS")]
     layout: Option<Layout>,
-    /// Origin of the times, Unix milliseconds; no node is asked then [default: 1288834974657]
+    /// Origin of the times, Unix milliseconds; if given, no node is asked [default: 1288834974657]
     #[arg(long, value_name = "N")]
     epoch_ms: Option<u64>,
-    /// Ask no node: take the layout and the epoch that clusters have unless told otherwise
+    /// Ask no node; assume the default layout and epoch
     #[arg(long)]
     offline: bool,
 }
@@ -57,7 +57,10 @@ fn here(args: &DecodeArgs) -> Result<Value, Failure> {
     let format = Format::new(layout, epoch_ms)
         .map_err(|why| Failure::new(format!("--epoch-ms {epoch_ms} {why}")))?;
     let parts = format.decode(args.id).ok_or_else(|| {
-        Failure::new(format!("{} is no snowflake id of layout {layout}: it has more bits", args.id))
+        Failure::new(format!(
+            "{} is not a snowflake id of layout {layout}: it has more bits",
+            args.id
+        ))
     })?;
     Ok(json!({
         "id": args.id.to_string(),

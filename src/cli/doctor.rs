@@ -1,7 +1,7 @@
-//! `mintleaf doctor`: whether this machine is one that a node works well on, with these settings.
+//! `mintleaf doctor`: whether a node would work well on this machine with these settings.
 //!
 //! ```text
-//! doctor     which checks there are, and the report
+//! doctor     the list of checks, and the report
 //!   machine    the disk, the clock, the limits
 //!   files      the data directory; secrets, tokens, keys and certificates
 //!   network    ports, peers, the nodes of a running cluster
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{print_json, print_styled};
-use crate::config::{ConfigError, ServeArgs, ServeConfig, with_file};
+use crate::config::{ConfigError, NodeConfig, ServeArgs, with_file};
 use finding::{Finding, Health};
 
 /// Carries out every check, and reports.
@@ -49,10 +49,10 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
 }
 
 /// The settings that a node would start with here; `None` if it would not start.
-fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<ServeConfig> {
+fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<NodeConfig> {
     match resolved(args) {
         Ok((config, None)) => {
-            let said = format!("they fit: node {}", config.node_id);
+            let said = format!("they are valid: node {}", config.node_id);
             findings.push(Finding::good("settings", said));
             Some(config)
         }
@@ -63,25 +63,25 @@ fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<ServeConfig>
             Some(config)
         }
         Err(error) => {
-            let hint = "the data directory, the keys, the ports and the peers were not looked at";
+            let hint = "the data directory, the keys, the ports and the peers were not checked";
             findings.push(Finding::bad("settings", error.to_string(), hint));
             None
         }
     }
 }
 
-/// The settings, and what they lack that only a node needs.
-fn resolved(args: ServeArgs) -> Result<(ServeConfig, Option<&'static str>), ConfigError> {
+/// The settings, and what is missing from them that only a node needs.
+fn resolved(args: ServeArgs) -> Result<(NodeConfig, Option<&'static str>), ConfigError> {
     let mut args = with_file(args)?;
-    // It already contains what the file said.
+    // They already contain what the file said.
     args.config = None;
     let lacks_id = args.node_id.is_none();
     if lacks_id {
         let first = args.peers.as_deref().and_then(|peers| peers.split(['=', ',']).next());
         args.node_id = first.and_then(|id| id.trim().parse().ok()).or(Some(1));
     }
-    let missing = lacks_id.then_some("no --node-id is given, without which a node does not start");
-    Ok((ServeConfig::resolve(args)?, missing))
+    let missing = lacks_id.then_some("--node-id is missing: a node does not start without it");
+    Ok((NodeConfig::resolve(args)?, missing))
 }
 
 fn report(findings: &[Finding], json: bool) -> Result<(), Failure> {

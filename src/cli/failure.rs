@@ -56,7 +56,7 @@ impl Failure {
                 "mintleaf tag update NAME changes a tag; create --if-not-exists leaves it as it is",
             ),
             Some("unauthenticated") => Some("MINTLEAF_TOKEN or --token gives the token to show"),
-            Some("unavailable") => Some("mintleaf cluster status shows who can be reached"),
+            Some("unavailable") => Some("mintleaf cluster status shows which nodes can be reached"),
             _ => None,
         };
         Self { detail, hint: hint.map(Cow::Borrowed), code, unanswered: false }

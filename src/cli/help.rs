@@ -1,33 +1,4 @@
-//! Help that goes on below the arguments of a command.
-
-use clap::Command;
-
-/// The same command and those below it, with each paragraph of that help on one line: the terminal knows how wide a
-/// line may be.
-pub(super) fn unbroken(command: Command) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-    let command = match command.get_after_help().map(|help| joined(&help.to_string())) {
-        Some(help) => command.after_help(help),
-        None => command,
-    };
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, unbroken))
-}
-
-fn joined(text: &str) -> String {
-    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
-    let mut lines: Vec<String> = Vec::new();
-    for line in text.lines() {
-        match lines.last_mut() {
-            Some(last) if is_prose(last) && !last.ends_with(':') && is_prose(line) => {
-                last.push(' ');
-                last.push_str(line);
-            }
-            _ => lines.push(line.to_owned()),
-        }
-    }
-    lines.join("\n")
-}
+//! Help that goes on below the arguments of a command. Each paragraph is one line: the terminal breaks it.
 
 /// Below those of `mintleaf` itself.
 pub(super) const EXAMPLES: &str = "\
@@ -51,8 +22,7 @@ Examples:
   mintleaf decode 1169786042799259000
   mintleaf decode 1169786042799259000 --layout 41+10+12 --epoch-ms 1288834974657
 
-A node knows the layout and the epoch of its cluster. Where none answers, those are assumed that clusters have
-unless told otherwise, and a warning says so.";
+A node knows the layout and the epoch of its cluster. If none answers, the defaults are assumed, with a warning.";
 
 /// Below those of `doctor`.
 pub(super) const DOCTOR: &str = "\
@@ -60,8 +30,8 @@ Examples:
   mintleaf doctor --config /etc/mintleaf.toml
   mintleaf doctor --data data-1 --url http://a.example:8080
 
-It takes the settings of `mintleaf serve`, changes nothing, and may run beside a node. What has failed keeps a node
-from its work, and the exit code is 1 then; a warning is something to look at.";
+It takes the settings of `mintleaf serve`, changes nothing, and may run beside a node. A failed check means that a \
+node cannot do its work, and the exit code is then 1; a warning deserves a look.";
 
 /// Below those of `dev`.
 pub(super) const DEV: &str = "\
@@ -69,7 +39,7 @@ Examples:
   mintleaf dev
   mintleaf dev --nodes 3 --http 127.0.0.1:8080 --data trial
 
-Unknown tags are created on first use. Stop it with ctrl-c; started again on the same data it goes on, and repeats no
+Unknown tags are created on first use. Ctrl-C stops it. Started again on the same data, it carries on and repeats no \
 id.";
 
 /// Below those of `serve`.
@@ -79,26 +49,9 @@ Examples:
   mintleaf serve --node-id 1 --raft 10.0.0.1:9080 --cluster-secret-file secret \\
       --peers 1=10.0.0.1:9080,2=10.0.0.2:9080,3=10.0.0.3:9080
 
-Every flag is also an environment variable and a key of the --config file; a flag wins over the environment, and that
-over the file. `mintleaf doctor` takes the same settings and says whether a node would work well with them here.
+Every flag is also an environment variable and a key of the --config file; a flag takes precedence over the \
+environment, and the environment over the file. `mintleaf doctor` takes the same settings and says whether a node would \
+run well with them here.
 
-Exit codes: 0 after SIGTERM or SIGINT; 1 where starting it again may help; 2 where a setting is wrong; 3 where an
-operator is needed.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paragraphs_are_broken_by_the_terminal_alone() {
-        let text =
-            "Examples:\n  mintleaf a\n  mintleaf b\n\nOne sentence that\ngoes on. Another:\n  c";
-        let flowing =
-            "Examples:\n  mintleaf a\n  mintleaf b\n\nOne sentence that goes on. Another:\n  c";
-        assert_eq!(joined(text), flowing);
-        let below = Command::new("b").after_help("x\ny");
-        let root = unbroken(Command::new("a").subcommand(below));
-        let help = root.find_subcommand("b").unwrap().get_after_help().unwrap().to_string();
-        assert_eq!(help, "x y");
-    }
-}
+Exit codes: 0 after SIGTERM or SIGINT; 1 if starting it again may help; 2 if a setting is wrong; 3 if an operator is \
+needed.";

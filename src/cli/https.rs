@@ -21,8 +21,8 @@ use self::named_certificates::NamedCertificates;
 /// Whom to believe behind https, and what to show there.
 #[derive(Args, Clone, Debug)]
 pub(super) struct TlsArgs {
-    /// PEM file with the CAs that sign the nodes' certificates, or with these themselves, for https [default: the CAs
-    /// of this machine]
+    /// PEM file with the CAs that sign the nodes' certificates, or with those certificates themselves, for https
+    /// [default: the CAs of this machine]
     #[arg(long, env = "MINTLEAF_CACERT", value_name = "FILE", global = true)]
     cacert: Option<PathBuf>,
     /// PEM file with a certificate to show to nodes that ask for one; needs --key
@@ -138,7 +138,7 @@ pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
     Some(match error {
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => "its certificate is signed by no CA that is believed here: --cacert names the file with the \
+        ) => "its certificate is signed by no CA that is trusted here: --cacert names the file with the \
               right one"
             .to_owned(),
         rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
@@ -157,12 +157,12 @@ pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
         ) => format!("its certificate is not valid yet, or the clock here is wrong: {why}"),
         rustls::Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
-        ) => "its certificate is not one for servers".to_owned(),
+        ) => "its certificate is not a server certificate".to_owned(),
         rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
             "its certificate cannot be read".to_owned()
         }
         rustls::Error::InvalidCertificate(_) => {
-            "its certificate has something that is not supported here".to_owned()
+            "its certificate uses a feature that is not supported here".to_owned()
         }
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "it asks clients for a certificate: give --cert and --key".to_owned()

@@ -36,10 +36,10 @@ pub struct SnowflakeArgs {
 /// The id above which snowflake ids shall lie.
 #[derive(Args, Debug)]
 pub struct FloorArgs {
-    /// The id; snowflake ids given from now on show a later time
+    /// The snowflake id
     #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
     id: u64,
-    /// Accept an id more than an hour ahead: there are no snowflake ids until its time has come, which cannot be
+    /// Accept an id more than an hour ahead: no snowflake ids are given until its time has come, and this cannot be
     /// undone
     #[arg(long)]
     force: bool,
@@ -136,5 +136,5 @@ pub(super) fn list(ids: &[String]) -> Result<(), Failure> {
 }
 
 fn not_understood() -> Failure {
-    Failure::new("the node answered with something other than so many ids")
+    Failure::new("the node did not answer with as many ids as were asked for")
 }

@@ -42,10 +42,10 @@ const NAME_CHARS_SHOWN: usize = 100;
 pub struct ImportArgs {
     /// A mysqldump of leaf_alloc, or CSV or TSV with a header; `-` for standard input
     file: PathBuf,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, without doing it
     #[arg(long)]
     dry_run: bool,
-    /// Begin every tag so many ids higher than the file says
+    /// Begin every tag this many ids higher than the file says
     #[arg(long, value_name = "N", default_value_t = 0)]
     advance_all_by: u64,
 }
@@ -125,7 +125,7 @@ fn advanced(rows: Vec<Row>, by: u64, faults: &mut Vec<Fault>) -> Vec<Row> {
             Some(row)
         }
         None => {
-            let detail = format!("tag {:?}: max_id and {by} are more than 2^63", row.tag.as_str());
+            let detail = format!("tag {:?}: max_id plus {by} is more than 2^63", row.tag.as_str());
             faults.push(Fault { line: row.line, detail });
             None
         }

@@ -10,7 +10,7 @@ use super::progress::{Progress, Unit};
 use super::table::TextTable;
 use super::temporary::Temporary;
 use crate::machine::entropy;
-use crate::replica::restore::{Origin, inspect};
+use crate::replica::restore::{CopySource, inspect};
 use crate::text::timestamp::rfc3339;
 
 /// What to inspect.
@@ -19,10 +19,10 @@ use crate::text::timestamp::rfc3339;
     after_help = "Example:\n  mintleaf inspect mintleaf-backup\n\nNothing is written to the source. The exit code is 1 if it is not whole."
 )]
 pub struct InspectArgs {
-    /// A backup, or the data directory of a node that does not run
+    /// A backup, or the data directory of a stopped node
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// Print JSON instead of text for people
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -70,13 +70,13 @@ const FIELDS: [&str; 9] = [
     "whole",
 ];
 
-fn shown(origin: Option<&Origin>, whole: bool) -> Value {
+fn shown(origin: Option<&CopySource>, whole: bool) -> Value {
     let Some(origin) = origin else {
         let mut shown: Value = FIELDS.iter().map(|field| (*field, Value::Null)).collect();
         shown["whole"] = whole.into();
         return shown;
     };
-    let Origin { cluster_id, node_id, log_index, level, version, taken_at_ms, tags } = origin;
+    let CopySource { cluster_id, node_id, log_index, level, version, taken_at_ms, tags } = origin;
     json!({
         "cluster_id": cluster_id.map(|id| format!("{id:032x}")),
         "node_id": node_id,

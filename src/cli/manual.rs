@@ -18,7 +18,7 @@ Examples:
   mintleaf completions zsh > \"${fpath[1]}/_mintleaf\"
   mintleaf completions fish > ~/.config/fish/completions/mintleaf.fish")]
 pub struct CompletionsArgs {
-    /// The shell that shall complete commands and flags
+    /// The shell
     shell: Shell,
 }
 
@@ -28,10 +28,10 @@ pub struct CompletionsArgs {
     after_help = "Example:\n  mintleaf man ~/.local/share/man/man1\n  man mintleaf-tag-create"
 )]
 pub struct ManArgs {
-    /// The directory to write to; it is made if it is not there, and older pages of mintleaf in it are replaced
+    /// The directory to write to; it is created if needed, and older pages of mintleaf in it are replaced
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Print JSON instead of text for people
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

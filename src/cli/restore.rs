@@ -35,10 +35,10 @@ Examples:
   mintleaf restore backup --data data --node-id 1 --advance-all-by 1000000 --stopped-at now
   mintleaf serve --node-id 1 --data data
 
-Two clusters restored from one copy, or an old one that still runs beside, repeat snowflake ids. See 'Backup and
-restore' in docs/operating/recovery.md.")]
+Two clusters restored from one copy repeat snowflake ids, and so does a restored one beside the old one. See \
+'Backup and restore' in docs/operating/recovery.md.")]
 pub struct RestoreArgs {
-    /// A backup, or the data directory of a node that does not run; it is not written to
+    /// A backup, or the data directory of a stopped node; it is not written to
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The new node's data directory, which must be empty or not exist
@@ -47,20 +47,20 @@ pub struct RestoreArgs {
     /// The new node's Raft id
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     node_id: u64,
-    /// By how many ids every tag rises, deleted ones and those made since the copy included; more than any has
+    /// How many ids every tag rises by, including deleted tags and those created since the copy; more than any tag has
     /// given since
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=ADVANCE_MAX))]
     advance_all_by: Option<u64>,
     /// A tag that rises by more than --advance-all-by; may be given several times
     #[arg(long, value_name = "TAG=N")]
     advance: Vec<TagAdvance>,
-    /// When the old cluster had certainly stopped, as RFC 3339, or `now`: snowflake ids begin after it
+    /// A time by which the old cluster had certainly stopped, as RFC 3339, or `now`: snowflake ids begin after it
     #[arg(long, value_name = "TIME", conflicts_with = "snowflake_above")]
     stopped_at: Option<Moment>,
     /// The highest snowflake id that the old cluster gave: snowflake ids begin after its time
     #[arg(long, value_name = "ID")]
     snowflake_above: Option<u64>,
-    /// Print JSON instead of text for people
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -110,11 +110,11 @@ enum SnowflakesAfter {
 }
 
 /// An argument that is required, but missing.
-pub(super) struct Unsaid(pub(super) Failure);
+pub(super) struct MissingSafetyFlags(pub(super) Failure);
 
 impl RestoreArgs {
     /// The two things that no copy holds.
-    fn said(&self) -> Result<(u64, SnowflakesAfter), Unsaid> {
+    fn said(&self) -> Result<(u64, SnowflakesAfter), MissingSafetyFlags> {
         let after = match (self.stopped_at, self.snowflake_above) {
             (Some(moment), _) => Some(SnowflakesAfter::StoppedAt(moment)),
             (None, Some(id)) => Some(SnowflakesAfter::Id(id)),
@@ -122,7 +122,9 @@ impl RestoreArgs {
         };
         match (self.advance_all_by, after) {
             (Some(by), Some(after)) => Ok((by, after)),
-            (by, after) => Err(Unsaid(Failure::new(unsaid(by.is_none(), after.is_none())))),
+            (by, after) => {
+                Err(MissingSafetyFlags(Failure::new(unsaid(by.is_none(), after.is_none()))))
+            }
         }
     }
 }
@@ -134,27 +136,29 @@ fn unsaid(by: bool, after: bool) -> String {
             .to_owned();
     if by {
         text += "\n  --advance-all-by N: every tag rises by N. N must be larger than what any tag gave since: its \
-                 highest id, from your own tables, minus its mark in the copy; of a tag made since, the highest \
-                 id itself. Too large wastes numbers, too small repeats ids";
+                 highest id, from your own tables, minus its mark in the copy; for a tag created since, the \
+                 highest id itself. Too large an N wastes numbers, too small an N repeats ids";
     }
     if after {
-        text += "\n  --stopped-at TIME: when no node of the old cluster ran any more (`now`, if none does), \
+        text += "\n  --stopped-at TIME: when the last node of the old cluster had stopped (`now`, if none is running), \
                  or --snowflake-above ID: the highest snowflake id that it gave";
     }
     text
 }
 
-pub(super) fn run(args: &RestoreArgs) -> Result<Result<(), Failure>, Unsaid> {
+pub(super) fn run(args: &RestoreArgs) -> Result<Result<(), Failure>, MissingSafetyFlags> {
     let (all, after) = args.said()?;
     if let Some(less) = args.advance.iter().find(|advance| advance.by < all) {
         let TagAdvance { tag, by } = less;
-        return Err(Unsaid(Failure::new(format!(
+        return Err(MissingSafetyFlags(Failure::new(format!(
             "--advance {tag}={by} is less than --advance-all-by {all}, by which every tag rises"
         ))));
     }
     if let Some(tag) = twice(&args.advance) {
-        let text = format!("--advance names {tag} twice: say once by how many ids it rises");
-        return Err(Unsaid(Failure::new(text)));
+        let text = format!(
+            "--advance names {tag} twice: give it once, with the number of ids to raise it by"
+        );
+        return Err(MissingSafetyFlags(Failure::new(text)));
     }
     Ok(carry_out(args, all, after))
 }
@@ -217,7 +221,7 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
         SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => {
             if stopped_ms < state.clock_ms() {
                 return Err(Failure::new(format!(
-                    "--stopped-at {} lies before the copy was taken: the old cluster still worked at {}. Give a \
+                    "--stopped-at {} is before the copy was taken: the old cluster was still running at {}. Give a \
                      later time, or --snowflake-above",
                     rfc3339(stopped_ms),
                     rfc3339(state.clock_ms())
@@ -230,8 +234,8 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
             let parts = state.format().and_then(|format| format.decode(id));
             parts.map(|parts| parts.time_ms + 1).ok_or_else(|| {
                 Failure::new(format!(
-                    "--snowflake-above {id} is no snowflake id of this cluster, or the copy is from before the \
-                     first one: give --stopped-at"
+                    "--snowflake-above {id} is not a snowflake id of this cluster, or the copy was taken before \
+                     the first one: give --stopped-at"
                 ))
             })
         }

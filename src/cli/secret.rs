@@ -15,10 +15,10 @@ const SECRET_BYTES: usize = 32;
 pub enum SecretCommand {
     /// Print a new secret: 32 random bytes, as 64 hexadecimal digits
     #[command(after_help = "\
-Give every node a file with it, which only the node can read:
+Give every node a copy in a file that only the node can read:
   (umask 077; mintleaf secret new > secret)
 
-To replace a secret, put the new one on the first line of every node's file and leave the old one on the
+To replace a secret, put the new one on the first line of every node's file and leave the old one on the \
 second. Once every node has read its file (it looks every 5 s), remove the second lines.")]
     New,
 }

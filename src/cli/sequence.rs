@@ -12,7 +12,7 @@ use crate::text::path_segment::escape;
 /// What can be asked of a sequence.
 #[derive(Debug, Subcommand)]
 pub enum SequenceCommand {
-    /// Take numbers of a key and print one a line
+    /// Take numbers of a key and print them, one per line
     #[command(after_help = "Example:\n  mintleaf sequence next chat room-17 -n 5")]
     Next {
         /// Of which key.
@@ -23,7 +23,7 @@ pub enum SequenceCommand {
         #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         count: u64,
     },
-    /// Show the last number of a key, or one that it cannot exceed
+    /// Show the last number of a key, or an upper bound for it
     #[command(after_help = "Example:\n  mintleaf sequence last chat room-17")]
     Last {
         /// Of which key.

@@ -224,7 +224,7 @@ fn remarks(cluster: &Value) -> String {
         if node["answered"] == true && node["leader_id"] != *known {
             let (leader, term) = (cell(node, "leader_id"), cell(node, "term"));
             remarks += &format!(
-                "{style}node {id}{style:#} takes {leader} for the leader, in term {term}\n"
+                "{style}node {id}{style:#} believes that the leader is {leader}, in term {term}\n"
             );
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         cluster["leader_id"] = Value::Null;
         let text = plain(&cluster);
         assert!(text.contains("term 4, no leader\n"), "{text}");
-        assert!(text.contains("node 1 takes 1 for the leader, in term 4\n"), "{text}");
+        assert!(text.contains("node 1 believes that the leader is 1, in term 4\n"), "{text}");
     }
 
     #[test]

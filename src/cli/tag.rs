@@ -2,6 +2,7 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
+use mintleaf_core::shape::{Kind, Order, PeriodLength};
 use serde_json::{Map, Value, json};
 
 use super::client::Client;
@@ -25,10 +26,10 @@ pub enum TagCommand {
     /// List tags by name
     #[command(after_help = "Example:\n  mintleaf tag list --prefix pay --limit 20")]
     List {
-        /// Only tags whose names begin so
+        /// Only tags whose names begin with this
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         prefix: String,
-        /// Stop after this many; all of them otherwise
+        /// Stop after this many [default: all]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
     },
@@ -38,20 +39,20 @@ pub enum TagCommand {
         /// The tag's name
         name: String,
     },
-    /// Change a tag; what is not given stays
+    /// Change a tag; what is not given stays the same
     #[command(
         after_help = "Examples:\n  mintleaf tag update orders --step 5000 --description 'card payments'\n  \
                             mintleaf tag update orders --rate-limit 50000\n  mintleaf tag update orders --frozen true"
     )]
     Update(UpdateArgs),
-    /// Delete a tag; created again, it goes on above its old ids
+    /// Delete a tag; created again, it continues above its old ids
     #[command(
-        after_help = "Example:\n  mintleaf tag delete orders\n\nOn a terminal it asks first."
+        after_help = "Example:\n  mintleaf tag delete orders\n\nOn a terminal, it asks for confirmation."
     )]
     Delete {
         /// The tag's name
         name: String,
-        /// Ask nothing
+        /// Do not ask for confirmation
         #[arg(long, short = 'y')]
         yes: bool,
     },
@@ -68,28 +69,28 @@ pub struct CreateArgs {
     /// First id, 1 to 2^63-1 [default: 1]
     #[arg(long, value_name = "ID")]
     start: Option<u64>,
-    /// The order of ids: strict over the whole cluster, or growing over time [default: trend]
-    #[arg(long, value_name = "trend|strict")]
+    /// Order of ids: strict over the whole cluster, or a rising trend [default: trend]
+    #[arg(long, value_name = names(Order::ALL.map(Order::name)))]
     order: Option<String>,
     /// One sequence of ids, or a counter for each of any number of keys [default: segment]
-    #[arg(long, value_name = "segment|sequence")]
+    #[arg(long, value_name = names(Kind::ALL.map(Kind::name)))]
     kind: Option<String>,
-    /// Begin at 1 again in every day, month or year
-    #[arg(long, value_name = "day|month|year")]
+    /// Start again at 1 every day, month or year
+    #[arg(long, value_name = names(PeriodLength::ALL.map(PeriodLength::name)))]
     period: Option<String>,
-    /// Where periods begin and end, by its IANA name [default: UTC]
+    /// IANA time zone in which periods begin and end [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "period")]
     time_zone: Option<String>,
     /// What clients get instead of a bare number, such as INV-{period}-{id:06}
     #[arg(long, value_name = "TEXT")]
     format: Option<String>,
-    /// Hide ids: numbers of exactly so many digits, in an order that nobody can guess
+    /// Hide ids: numbers of exactly this many digits, in an unpredictable order
     #[arg(long, value_name = "6-18")]
     digits: Option<u8>,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Leave a tag that exists as it is, and show it
+    /// If the tag exists, leave it as it is and show it
     #[arg(long)]
     if_not_exists: bool,
 }
@@ -100,16 +101,16 @@ pub struct CreateArgs {
 pub struct UpdateArgs {
     /// The tag's name
     name: String,
-    /// Ids that a node reserves at once, from the next time on, 1 to 2147483647
+    /// Ids that a node reserves at once, from its next reservation on, 1 to 2147483647
     #[arg(long, value_name = "N", group = "change")]
     step: Option<u64>,
-    /// Skip ahead: nothing below this id is reserved any more. Forward only
+    /// Skip ahead: no id below this one is reserved any more; it can only rise
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
-    /// Ids a second that each node hands out at most, 1 to 1000000000; none: any number
+    /// Most ids per second that each node hands out, 1 to 1000000000, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = rate_limit, group = "change")]
     rate_limit: Option<RateLimit>,
-    /// Whether no node hands out an id
+    /// Whether the tag is frozen: no node hands out its ids
     #[arg(long, value_name = "true|false", group = "change")]
     frozen: Option<bool>,
     /// Skip ahead by more than 2^40 ids, which cannot be undone
@@ -123,6 +124,11 @@ pub struct UpdateArgs {
 /// A rate limit as it is sent: a number, or null for none.
 #[derive(Clone, Debug)]
 struct RateLimit(Value);
+
+/// The names of all values, for the help, which keeps them for as long as the process runs.
+fn names<const N: usize>(names: [&str; N]) -> &'static str {
+    names.join("|").leak()
+}
 
 fn rate_limit(text: &str) -> Result<RateLimit, String> {
     match text {
@@ -172,7 +178,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             show(&client.change(Method::PATCH, &path(&args.name), Some(&body)).await?, json)
         }
         TagCommand::Delete { name, yes } => {
-            confirm(&format!("Delete the tag {name}? Callers get no more ids of it."), yes)?;
+            confirm(&format!("Delete the tag {name}? Callers get no more ids from it."), yes)?;
             client.change(Method::DELETE, &path(&name), None).await?;
             match json {
                 true => print_json(&json!({ "tag": name, "deleted": true })),
@@ -275,8 +281,8 @@ fn table(tags: &[Value]) -> TextTable<8> {
 fn shape(tag: &Value) -> String {
     let text = |field: &str| tag[field].as_str().map(str::to_owned);
     let words = [
-        text("kind").filter(|kind| kind != "segment"),
-        text("order").filter(|order| order != "trend"),
+        text("kind").filter(|kind| kind != Kind::default().name()),
+        text("order").filter(|order| order != Order::default().name()),
         text("period"),
         text("time_zone"),
         text("format"),

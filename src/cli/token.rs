@@ -16,15 +16,15 @@ const TOKEN_BEGIN: &str = "mlt_";
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Print a new token, and the lines for the auth file that let it in
+    /// Print a new token, and the lines that admit it in the auth file
     #[command(after_help = "\
-The first line is the token, which is shown this once: give it to the client. What follows is for the file of
---auth-file on every node, which holds the token's hash and not the token:
+The first line is the token, which is shown only once: give it to the client. What follows goes into the --auth-file \
+of every node, which holds the hash of the token and not the token itself:
   (umask 077; mintleaf token new shop --role issue --tags 'pay*' > shop)
   head -n 1 shop                  the token
   tail -n +3 shop >> auth.toml    the lines for the file
 
-A node looks at its file every 5 s, and at once on SIGHUP.")]
+A node checks its file every 5 s, and at once on SIGHUP.")]
     New {
         /// Name of the token: 1 to 64 letters, digits and the characters - _ . @
         #[arg(value_parser = |name: &str| checked_name(name).map(str::to_owned))]
@@ -32,11 +32,11 @@ A node looks at its file every 5 s, and at once on SIGHUP.")]
         /// What it allows: issue (take ids), read (everything but ids and backups), or admin (everything)
         #[arg(long, value_parser = |name: &str| Role::named(name).ok_or("must be issue, read or admin"))]
         role: Role,
-        /// Tags that it is confined to, each a name or a beginning and a star; all tags without this
+        /// Tags that it is limited to: names, or prefixes followed by a star [default: all]
         #[arg(long, value_name = "LIST", value_delimiter = ',')]
         #[arg(value_parser = |tag: &str| checked_tags(&[tag]).map(|_| tag.to_owned()))]
         tags: Vec<String>,
-        /// Print JSON instead of text
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },

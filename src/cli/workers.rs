@@ -12,7 +12,7 @@ use crate::text::timestamp::rfc3339;
 /// What can be done with worker ids.
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
-    /// List every worker id that was ever used: who holds it, and until when
+    /// List every worker id that was ever used: which node holds it, and until when
     #[command(after_help = "Example:\n  mintleaf worker list")]
     List,
 }

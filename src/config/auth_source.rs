@@ -43,7 +43,7 @@ impl AuthSource {
         match &self.reachable[..] {
             [address, ..] if !self.insecure && file.anonymous() == Some(Role::Admin) => {
                 Err(self.fault(format_args!(
-                    "anonymous = \"admin\" lets whoever reaches {address} change everything: take that line out \
+                    "anonymous = \"admin\" lets anyone who reaches {address} change everything: remove that line \
                      and give callers tokens, or listen on a loopback address, or give --insecure where a firewall \
                      keeps strangers out"
                 )))

@@ -1,6 +1,6 @@
 //! The checks of each setting's value.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use mintleaf_core::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerP
 use super::args::ServeArgs;
 use super::byte_size;
 use super::defaults::{
-    MAX_CLOCK_SKEW_DEFAULT, SEQUENCE_MEMORY_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
+    DRAIN_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, SEQUENCE_MEMORY_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
     SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
@@ -30,9 +30,8 @@ const WORKER_IDS_MAX: usize = 16;
 ///
 /// # Errors
 /// The entry that cannot be used.
-pub(super) fn parse_peers(text: &str) -> Result<Vec<(u64, String)>, ConfigError> {
-    let mut peers = Vec::new();
-    let (mut ids, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+pub(super) fn parse_peers(text: &str) -> Result<BTreeMap<u64, String>, ConfigError> {
+    let (mut peers, mut addresses) = (BTreeMap::new(), BTreeSet::new());
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let wrong = |why: &str| fault("peers", format_args!("has `{entry}`, which {why}"));
         let (id, address) = entry.split_once('=').ok_or_else(|| wrong("must be ID=HOST:PORT"))?;
@@ -42,18 +41,16 @@ pub(super) fn parse_peers(text: &str) -> Result<Vec<(u64, String)>, ConfigError>
         if is_everywhere(address) {
             return Err(wrong("names no address that other nodes can reach"));
         }
-        if !ids.insert(id) {
+        if peers.insert(id, address.to_owned()).is_some() {
             return Err(wrong("repeats a node id"));
         }
         if !addresses.insert(address) {
             return Err(wrong("repeats an address"));
         }
-        peers.push((id, address.to_owned()));
     }
     if peers.is_empty() {
         return Err(fault("peers", "is empty: list the first voters as ID=HOST:PORT,…"));
     }
-    peers.sort();
     Ok(peers)
 }
 
@@ -70,14 +67,6 @@ pub(super) fn listen_address(name: &str, text: &str) -> Result<SocketAddr, Confi
     chosen.copied().ok_or_else(|| fault(name, format_args!("{text} has no address")))
 }
 
-/// Reads the address of the Redis protocol, if one is given.
-///
-/// # Errors
-/// As [`listen_address`].
-pub(super) fn resp_address(text: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
-    text.map(|text| listen_address("resp", text)).transpose()
-}
-
 /// Checks an address for other nodes to use, if one is given.
 ///
 /// # Errors
@@ -92,17 +81,17 @@ pub(super) fn remote(name: &str, address: Option<String>) -> Result<Option<Strin
     Ok(address)
 }
 
-/// Checks the name of a zone, if one is given.
+/// Checks the name of a zone; empty if none is given.
 ///
 /// # Errors
 /// When it is not one.
-pub(super) fn zone(name: Option<String>) -> Result<Option<String>, ConfigError> {
+pub(super) fn zone(name: Option<String>) -> Result<String, ConfigError> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     match &name {
         Some(zone) if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(is_part) => {
             Err(fault("zone", "must be 1 to 64 letters, digits, dots, dashes and underscores"))
         }
-        _ => Ok(name),
+        _ => Ok(name.unwrap_or_default()),
     }
 }
 
@@ -132,8 +121,8 @@ pub(super) fn duration(
 ///
 /// # Errors
 /// When it is not a duration, or out of bounds.
-pub(super) fn drain(text: &str) -> Result<Duration, ConfigError> {
-    match text {
+pub(super) fn drain(given: Option<&str>) -> Result<Duration, ConfigError> {
+    match given.unwrap_or(DRAIN_DEFAULT) {
         "0" => Ok(Duration::ZERO),
         text => duration("drain", text, [Duration::ZERO, DRAIN_LONGEST]),
     }
@@ -154,7 +143,7 @@ pub(super) fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigErr
         args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
         [Duration::from_secs(1), Duration::from_secs(3600)],
     )?;
-    let pool = pool(args.snowflake_workers.as_deref(), format)?;
+    let pool = pool(args.service.snowflake_workers.as_deref(), format)?;
     Ok(SnowflakeSettings {
         format,
         window,

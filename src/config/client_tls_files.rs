@@ -34,7 +34,7 @@ impl ClientTlsFiles {
                 "tls-client-ca",
                 "needs --tls-cert and --tls-key: clients are asked within TLS",
             )),
-            _ => Err(fault("tls-cert", "needs --tls-key, and --tls-key needs it")),
+            _ => Err(fault("tls-cert", "needs --tls-key, and --tls-key needs --tls-cert")),
         }
     }
 

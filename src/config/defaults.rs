@@ -1,23 +1,23 @@
 //! The value of each setting that is not given.
 
 /// Client address: reachable from this machine only.
-pub const HTTP_DEFAULT: &str = "127.0.0.1:8080";
+pub(super) const HTTP_DEFAULT: &str = "127.0.0.1:8080";
 /// Internal address: reachable from this machine only.
-pub const RAFT_DEFAULT: &str = "127.0.0.1:9080";
+pub(super) const RAFT_DEFAULT: &str = "127.0.0.1:9080";
 /// Data directory.
-pub const DATA_DEFAULT: &str = "./mintleaf-data";
+pub(super) const DATA_DEFAULT: &str = "./mintleaf-data";
 /// Most names of tags that the cluster keeps: 1 GB of memory on each node, with names of a usual length.
 pub const TAGS_MAX_DEFAULT: u64 = 10_000_000;
 /// Memory for the counters of sequences: six million keys.
 pub(super) const SEQUENCE_MEMORY_DEFAULT: &str = "256MiB";
 /// How long a node makes snowflake ids without the quorum.
-pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
+pub(super) const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 /// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.
 pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
 /// How far a node may be from the cluster's median clock and still make snowflake ids.
-pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
+pub(super) const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
 /// Log entries between two snapshots, and about how much of the log a start replays.
-pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
+pub(super) const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 /// How long a node goes on serving after it was asked to stop: load balancers look every second or two, and clients
 /// then get the same time to leave.
 pub(super) const DRAIN_DEFAULT: &str = "5s";

@@ -24,8 +24,8 @@ impl ConfigError {
     }
 
     /// The same error, with settings named as they were given.
-    pub(super) fn told(self, sources: &Sources) -> Self {
-        Self { message: sources.told(&self.message), ..self }
+    pub(super) fn naming_sources(self, sources: &Sources) -> Self {
+        Self { message: sources.name_sources(&self.message), ..self }
     }
 
     /// Whether a file that the setting names is missing. That may be so for a moment while it is replaced.

@@ -43,16 +43,16 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
     };
     let clients = [("http", Some(exposure.http)), ("resp", exposure.resp)];
     for (name, address) in clients.into_iter().filter_map(|(name, at)| Some((name, at?))) {
-        let why = "can be reached from other machines, and nobody asks clients who they are: \
+        let why = "can be reached from other machines, and clients need no token: \
                    give --auth-file, or listen on a loopback address, such as 127.0.0.1, behind a proxy that keeps \
                    strangers out, or give --insecure where a firewall does";
         let is_open = is_exposed(address) && !exposure.clients_are_known;
         check(name, address.to_string(), is_open, why)?;
     }
-    let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
+    let why = "can be reached from other machines, and anyone who connects to it can change the cluster: \
                give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a --raft-cert, \
                or use loopback addresses only, or give --insecure where a firewall keeps strangers out";
-    let why_here = "asks for no proof, so every user of this machine passes by the tokens of --auth-file there: \
+    let why_here = "asks for no proof, so every user of this machine can bypass the tokens of --auth-file there: \
                     give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a \
                     --raft-cert, or give --insecure where strangers have no account";
     if let Some(raft) = exposure.raft {

@@ -34,7 +34,7 @@ impl LogSettings {
     /// When the file cannot be read, or is not TOML of settings.
     pub fn read_level_again(&self) -> Result<LogLevel, ConfigError> {
         match &self.level_file {
-            Some(path) => Ok(read_file(path)?.0.log_level.unwrap_or_default()),
+            Some(path) => Ok(read_file(path)?.0.service.log_level.unwrap_or_default()),
             None => Ok(self.level),
         }
     }

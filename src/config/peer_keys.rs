@@ -42,7 +42,10 @@ impl PeerKeys {
             }
             [None, None, None] => None,
             _ => {
-                return Err(fault("raft-cert", "needs --raft-key and --raft-ca, and they need it"));
+                return Err(fault(
+                    "raft-cert",
+                    "needs --raft-key and --raft-ca, and they need --raft-cert",
+                ));
             }
         };
         if secret.is_some() && certificate.is_some() {

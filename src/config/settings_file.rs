@@ -1,10 +1,13 @@
 //! The `--config` file: TOML, with the flags of `serve` as keys.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::mem;
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, FromArgMatches};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer, Error};
 
 use super::args::ServeArgs;
 use super::error::{ConfigError, fault};
@@ -15,11 +18,14 @@ use super::names::nearest;
 /// # Errors
 /// When the file cannot be used.
 pub fn with_file(mut args: ServeArgs) -> Result<ServeArgs, ConfigError> {
-    let Some(path) = args.config.clone() else { return Ok(args) };
+    let Some(path) = args.config.take() else { return Ok(args) };
     // The file is read once, because it may be a pipe.
-    let (file, keys) = read_file(&path).map_err(|error| error.told(&args.sources))?;
+    let (mut merged, keys) =
+        read_file(&path).map_err(|error| error.naming_sources(&args.sources))?;
+    merged.update_from_arg_matches(args.sources.matches()).map_err(ConfigError::of)?;
     args.sources.add_file(path, keys);
-    Ok(args.or(file))
+    merged.sources = args.sources;
+    Ok(merged)
 }
 
 /// The settings in a `--config` file, and which of them it gives.
@@ -27,18 +33,47 @@ pub fn with_file(mut args: ServeArgs) -> Result<ServeArgs, ConfigError> {
 /// # Errors
 /// When the file cannot be read, or is not TOML of these settings.
 pub(super) fn read_file(path: &Path) -> Result<(ServeArgs, BTreeSet<String>), ConfigError> {
-    let wrong = |why: &dyn fmt::Display| fault("config", format_args!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let table: toml::Table = text.parse().map_err(|error| wrong(&error))?;
-    let known = known();
-    let flag = |key: &String| key.replace('_', "-");
-    if let Some(key) = table.keys().find(|key| !known.contains(&flag(key))) {
-        let nearest = nearest(&flag(key), known.iter().map(String::as_str));
-        let nearest = nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"));
-        return Err(wrong(&format_args!("unknown key `{key}`{nearest}")));
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    text.and_then(|text| ServeArgs::from_toml(&text))
+        .map_err(|why| fault("config", format_args!("{}: {why}", path.display())))
+}
+
+impl ServeArgs {
+    /// The settings in the text of a `--config` file, and which of them it gives. Keys are flags, with dashes or with
+    /// underscores.
+    ///
+    /// # Errors
+    /// Why it is not TOML of these settings.
+    pub fn from_toml(text: &str) -> Result<(Self, BTreeSet<String>), String> {
+        let mut table = DeTable::parse(text).map_err(|error| error.to_string())?;
+        let known = known();
+        for (mut key, value) in mem::take(table.get_mut()) {
+            let flag = key.get_ref().replace('_', "-");
+            if !known.contains(&flag) {
+                let nearest = nearest(&flag, known.iter().map(String::as_str));
+                let nearest = nearest.map_or(String::new(), |it| format!(": did you mean `{it}`?"));
+                return Err(format!("unknown key `{}`{nearest}", key.get_ref()));
+            }
+            if table.get_ref().contains_key(&*flag) {
+                return Err(format!("duplicate field `{flag}`"));
+            }
+            *key.get_mut() = flag.into();
+            table.get_mut().insert(key, value);
+        }
+        // Each group is read by itself: with `serde(flatten)`, an error would not say which line it is about.
+        let place = read(&table, text)?;
+        let service = read(&table, text)?;
+        let args = Self { place, service, ..read(&table, text)? };
+        Ok((args, table.get_ref().keys().map(|key| key.get_ref().to_string()).collect()))
     }
-    let args = toml::from_str(&text).map_err(|error| wrong(&error))?;
-    Ok((args, table.keys().map(flag).collect()))
+}
+
+/// Reads one group of settings from the table of `text`, and ignores the keys of other groups.
+fn read<'a, T: Deserialize<'a>>(table: &Spanned<DeTable<'a>>, text: &str) -> Result<T, String> {
+    T::deserialize(Deserializer::from(table.clone())).map_err(|mut error: Error| {
+        error.set_input(Some(text));
+        error.to_string()
+    })
 }
 
 /// The names of all settings, as flags.

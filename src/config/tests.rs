@@ -1,23 +1,29 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 
 use super::checks::duration;
 use super::*;
 
-#[derive(Parser)]
-struct CommandLine {
-    #[command(flatten)]
-    args: ServeArgs,
+/// Reads a command line as the process does.
+fn parsed<A: clap::Args>(line: &[&str]) -> (A, Sources) {
+    let command = A::augment_args(clap::Command::new("mintleaf"));
+    let matches = command.get_matches_from([&["mintleaf"], line].concat());
+    (A::from_arg_matches(&matches).unwrap(), Sources::new(matches))
 }
 
 fn args(line: &[&str]) -> ServeArgs {
-    CommandLine::parse_from(std::iter::once("serve").chain(line.iter().copied())).args
+    let (args, sources) = parsed(line);
+    ServeArgs { sources, ..args }
 }
 
-fn checked(line: &[&str]) -> Result<ServeConfig, String> {
-    ServeConfig::check(args(line)).map_err(|error| error.to_string())
+fn checked(line: &[&str]) -> Result<NodeConfig, String> {
+    NodeConfig::resolve(args(line)).map_err(|error| error.to_string())
+}
+
+fn dev(line: &[&str]) -> Result<DevConfig, ConfigError> {
+    DevConfig::resolve(parsed(line).0)
 }
 
 #[track_caller]
@@ -30,14 +36,15 @@ fn refused(line: &[&str], expected: &str) {
 fn defaults_are_those_of_a_trial_on_one_machine() {
     let config = checked(&["--node-id", "1"]).unwrap();
     assert_eq!(config.http.to_string(), "127.0.0.1:8080");
-    assert_eq!(config.raft.to_string(), "127.0.0.1:9080");
+    assert_eq!(config.raft.unwrap().to_string(), "127.0.0.1:9080");
     assert_eq!(config.data, PathBuf::from("./mintleaf-data"));
     assert_eq!(config.snowflake.window, Duration::from_secs(60));
     assert_eq!(config.snowflake.max_clock_skew, Duration::from_secs(2));
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
-    assert!(!config.auto_create_tags);
+    let service = config.service;
+    assert!(!service.auto_create_tags);
     assert_eq!(config.snapshot_entries, 20_000);
-    assert_eq!((config.tags_max, config.sequence_memory), (10_000_000, 256 << 20));
+    assert_eq!((service.tags_max, service.sequence_memory), (10_000_000, 256 << 20));
     assert_eq!(config.drain, Duration::from_secs(5));
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
@@ -52,20 +59,19 @@ fn flags_win_over_the_file() {
                 snowflake_window = \"2m\"\nlog-format = \"json\"\n";
     std::fs::write(&file, text).unwrap();
     let line = ["--config", file.to_str().unwrap(), "--http", "127.0.0.1:0"];
-    let config = ServeConfig::resolve(args(&line)).unwrap();
+    let config = NodeConfig::resolve(args(&line)).unwrap();
     assert_eq!(config.node_id, 2);
     assert_eq!(config.http.port(), 0);
-    assert!(config.auto_create_tags);
+    assert!(config.service.auto_create_tags);
     assert_eq!(config.snowflake.window, Duration::from_secs(120));
-    assert_eq!((config.log.format, config.tags_max), (LogFormat::Json, 5));
+    assert_eq!((config.log.format, config.service.tags_max), (LogFormat::Json, 5));
     let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
-    assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
+    assert!(!NodeConfig::resolve(args(&line)).unwrap().service.auto_create_tags);
 }
 
 #[test]
 fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
-    use clap::CommandFactory;
-    let command = CommandLine::command();
+    let command = ServeArgs::augment_args(clap::Command::new("serve"));
     for flag in command.get_arguments().filter(|flag| flag.get_id() != "config") {
         let name = flag.get_long().unwrap_or_default();
         let snake = name.replace('-', "_");
@@ -73,7 +79,7 @@ fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
         assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
         for key in [name, &snake] {
             let values = ["7", "true", "\"json\"", "\"text\"", "\"warn\"", "[7]"];
-            let known = |value| toml::from_str::<ServeArgs>(&format!("{key} = {value}")).is_ok();
+            let known = |value| ServeArgs::from_toml(&format!("{key} = {value}")).is_ok();
             assert!(values.into_iter().any(known), "{key}");
         }
     }
@@ -84,9 +90,9 @@ fn unknown_file_keys_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     std::fs::write(&file, "node-id = 1\nhtpp = \"x\"\n").unwrap();
-    let error = ServeConfig::resolve(args(&["--config", file.to_str().unwrap()])).unwrap_err();
+    let error = NodeConfig::resolve(args(&["--config", file.to_str().unwrap()])).unwrap_err();
     assert!(error.to_string().contains("htpp"), "{error}");
-    let error = ServeConfig::resolve(args(&["--config", "/no/such/file"])).unwrap_err();
+    let error = NodeConfig::resolve(args(&["--config", "/no/such/file"])).unwrap_err();
     assert!(error.to_string().contains("/no/such/file"), "{error}");
 }
 
@@ -94,8 +100,7 @@ fn unknown_file_keys_are_named() {
 fn peers_are_sorted_and_name_this_node() {
     let list = "3=c:9080,1=a.example:9080, 2=[::1]:9080";
     let config = checked(&["--node-id", "2", "--peers", list]).unwrap();
-    let ids = config.peers.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    assert_eq!(ids, [1, 2, 3]);
+    assert!(config.peers.keys().eq(&[1, 2, 3]));
     assert_eq!(config.advertise_raft.as_deref(), Some("[::1]:9080"));
     let line = ["--node-id", "2", "--peers", list, "--insecure", "--advertise-raft", "d:1"];
     assert_eq!(checked(&line).unwrap().advertise_raft.as_deref(), Some("d:1"));
@@ -159,7 +164,7 @@ fn snowflake_settings_come_from_all_three_sources() {
     let text = "node-id = 3\nsnowflake-layout = \"41+5+5+12\"\nsnowflake-worker-id = [9, 4]\n";
     std::fs::write(&path, text).unwrap();
     let config = path.to_str().unwrap();
-    let resolved = |line: &[&str]| ServeConfig::resolve(args(line)).unwrap().snowflake;
+    let resolved = |line: &[&str]| NodeConfig::resolve(args(line)).unwrap().snowflake;
     let snowflake = resolved(&["--config", config]);
     assert_eq!(snowflake.format.layout().to_string(), "41+5+5+12");
     assert_eq!(snowflake.worker_ids, [4, 9]);
@@ -240,37 +245,16 @@ fn a_drain_is_a_duration_or_nothing_at_all() {
 
 #[test]
 fn dev_refuses_ports_past_the_last() {
-    let dev_on = |http: &str, resp: Option<&str>, nodes| {
-        let args = DevArgs {
-            moved: false,
-            nodes,
-            http: http.to_owned(),
-            resp: resp.map(str::to_owned),
-            data: PathBuf::new(),
-            auth_file: None,
-            tls_cert: None,
-            tls_key: None,
-            tls_client_ca: None,
-            insecure: false,
-            tags_max: None,
-            sequence_memory: None,
-            zone: None,
-            snowflake_workers: None,
-            drain: "0".to_owned(),
-            log_format: None,
-            log_level: None,
-            sources: Sources::default(),
-        };
-        DevConfig::resolve(args)
-    };
-    let dev = |http: &str, nodes| dev_on(http, None, nodes);
-    assert!(dev("127.0.0.1:65533", 3).is_ok());
-    assert!(dev("127.0.0.1:65534", 3).is_err());
-    assert_eq!(dev("127.0.0.1:0", 3).unwrap().http.port(), 0);
-    assert_eq!(dev("localhost:8080", 1).unwrap().http.ip().to_string(), "127.0.0.1");
-    let resp = dev_on("127.0.0.1:0", Some("localhost:65533"), 3).unwrap().resp;
+    let on =
+        |line: &str| dev(&[&["--nodes", "3"], &line.split(' ').collect::<Vec<_>>()[..]].concat());
+    assert!(on("--http 127.0.0.1:65533").is_ok());
+    assert!(on("--http 127.0.0.1:65534").is_err());
+    assert_eq!(on("--http 127.0.0.1:0").unwrap().first.http.port(), 0);
+    let localhost = dev(&["--http", "localhost:8080"]).unwrap().first;
+    assert_eq!(localhost.http.ip().to_string(), "127.0.0.1");
+    let resp = on("--http 127.0.0.1:0 --resp localhost:65533").unwrap().first.resp;
     assert_eq!(resp.unwrap().to_string(), "127.0.0.1:65533");
-    assert!(dev_on("127.0.0.1:0", Some("localhost:65534"), 3).is_err());
+    assert!(on("--http 127.0.0.1:0 --resp localhost:65534").is_err());
 }
 
 #[test]
@@ -314,40 +298,20 @@ fn an_address_that_strangers_can_reach_wants_a_secret_or_the_flag_that_says_so()
     let file = dir.path().join("node.toml");
     std::fs::write(&file, "node-id = 1\nhttp = \"0.0.0.0:8080\"\ninsecure = true\n").unwrap();
     let line = ["--config", file.to_str().unwrap()];
-    assert!(ServeConfig::resolve(args(&line)).unwrap().insecure);
+    assert!(NodeConfig::resolve(args(&line)).unwrap().insecure);
     let line = [&line[..], &["--insecure=false"]].concat();
-    assert!(ServeConfig::resolve(args(&line)).is_err());
+    assert!(NodeConfig::resolve(args(&line)).is_err());
 }
 
 #[test]
 fn dev_serves_this_machine_alone_unless_told_otherwise() {
-    let dev = |http: &str, resp: Option<&str>, insecure| {
-        DevConfig::resolve(DevArgs {
-            moved: false,
-            nodes: 3,
-            http: http.to_owned(),
-            resp: resp.map(str::to_owned),
-            data: PathBuf::new(),
-            auth_file: None,
-            insecure,
-            tls_cert: None,
-            tls_key: None,
-            tls_client_ca: None,
-            tags_max: None,
-            sequence_memory: None,
-            zone: None,
-            snowflake_workers: None,
-            drain: "0".to_owned(),
-            log_format: None,
-            log_level: None,
-            sources: Sources::default(),
-        })
-    };
-    for (http, resp, named) in
-        [("0.0.0.0:8080", None, "--http"), ("127.0.0.1:8080", Some("[::]:6379"), "--resp")]
-    {
-        let refused = dev(http, resp, false).unwrap_err().to_string();
+    for (line, named) in [
+        (["--http", "0.0.0.0:8080", "--nodes=3"], "--http"),
+        (["--http", "127.0.0.1:8080", "--resp=[::]:6379"], "--resp"),
+    ] {
+        let refused = dev(&line).unwrap_err().to_string();
         assert!(refused.starts_with(named) && refused.contains("--insecure"), "{refused}");
-        assert_eq!(dev(http, resp, true).unwrap().exposed.len(), 1);
+        let let_through = dev(&[&line[..], &["--insecure"]].concat()).unwrap();
+        assert_eq!(let_through.first.exposed.len(), 1);
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::connection::origin::Origin;
+use crate::connection::origin::ClientSubnet;
 use crate::limits::{ORDINARY_ANSWER_BYTES, UNREAD_BYTES_MAX, UNREAD_PAGE_BYTES_MAX};
 use crate::metrics::Metrics;
 
@@ -43,18 +43,18 @@ pub struct AnswerBudget {
 struct Held {
     bytes: usize,
     /// The bytes of each origin that holds any.
-    by_origin: HashMap<Origin, usize>,
+    by_origin: HashMap<ClientSubnet, usize>,
 }
 
 impl Held {
     /// Whether `origin` may hold this many more bytes, where all together may hold `bytes_max`.
-    fn has_room(&self, origin: Origin, bytes: usize, bytes_max: usize) -> bool {
+    fn has_room(&self, origin: ClientSubnet, bytes: usize, bytes_max: usize) -> bool {
         let fits = |held: usize, max| held.checked_add(bytes).is_some_and(|held| held <= max);
         let own = self.by_origin.get(&origin).copied().unwrap_or_default();
         fits(self.bytes, bytes_max) && fits(own, bytes_max / 2)
     }
 
-    fn give_back(&mut self, origin: Origin, bytes: usize) {
+    fn give_back(&mut self, origin: ClientSubnet, bytes: usize) {
         self.bytes -= bytes;
         if let Entry::Occupied(mut own) = self.by_origin.entry(origin) {
             *own.get_mut() -= bytes;
@@ -69,7 +69,7 @@ impl Held {
 #[derive(Clone, Debug)]
 pub(crate) struct OriginBudget {
     budget: Arc<AnswerBudget>,
-    origin: Origin,
+    origin: ClientSubnet,
 }
 
 /// A part of the budget, given back when this is dropped.
@@ -134,7 +134,7 @@ impl AnswerBudget {
 
     /// The budget as clients at this address have it.
     pub(crate) fn of(self: &Arc<Self>, address: Option<IpAddr>) -> OriginBudget {
-        let origin = address.map_or(Origin::UNKNOWN, Origin::from);
+        let origin = address.map_or(ClientSubnet::UNKNOWN, ClientSubnet::from);
         OriginBudget { budget: Arc::clone(self), origin }
     }
 }

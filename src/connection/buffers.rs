@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::{io, mem};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::connection::answer_budget::OriginBudget;
 use crate::connection::drain::{Drain, DrainPhase};
+use crate::connection::outbox::Outbox;
 use crate::connection::watchdog::Progress;
 
 /// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
@@ -54,7 +55,7 @@ pub(crate) struct ConnectionBuffers<'a, R, W> {
     /// Bytes that any read may take.
     read_capacity_max: usize,
     /// Answers that are not sent yet.
-    pub(crate) output: Vec<u8>,
+    pub(crate) outbox: Outbox,
     /// Whether the client has yet to take some of the answers. The watchdog reads it.
     unsent: &'a AtomicBool,
     pub(crate) progress: &'a Progress,
@@ -72,7 +73,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         watch: ConnectionWatch<'a>,
     ) -> Self {
         let ConnectionWatch { unsent, progress, answers, drain } = watch;
-        let (input, output) = (Vec::new(), Vec::new());
+        let (input, outbox) = (Vec::new(), Outbox::default());
         let (done, read_capacity) = (0, READ_BYTES_MIN);
         Self {
             read,
@@ -81,7 +82,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
             done,
             read_capacity,
             read_capacity_max,
-            output,
+            outbox,
             unsent,
             progress,
             answers,
@@ -92,7 +93,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// The input that is not answered yet, and the buffer for its answers.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&[u8], &mut Vec<u8>) {
-        (&self.input[self.done..], &mut self.output)
+        (&self.input[self.done..], &mut self.outbox.bytes)
     }
 
     /// How many bytes of the input are not answered yet.
@@ -116,7 +117,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// Ends the use of the buffers for one that goes on with their content.
     pub(crate) fn into_leftover(mut self) -> Leftover {
         self.input.drain(..self.done);
-        Leftover { unread: self.input, unsent: self.output }
+        Leftover { unread: self.input, unsent: self.outbox.bytes }
     }
 
     /// Sends the answers. What the client does not take at once is held against the node's budget.
@@ -124,43 +125,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// # Errors
     /// The errors of the transport; and that the budget has no room.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
-        let mut sent = 0;
-        let mut held = None;
-        self.unsent.store(!self.output.is_empty(), Relaxed);
-        while sent < self.output.len() {
-            let rest = &self.output[sent..];
-            let taken = match poll_once(pin!(self.write.write(rest))).await {
-                Some(taken) => taken?,
-                None => {
-                    if held.is_none() {
-                        held = self.answers.hold_buffer(self.output.capacity())?;
-                    }
-                    self.write.write(rest).await?
-                }
-            };
-            match taken {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                taken => {
-                    sent += taken;
-                    self.progress.sent(taken);
-                }
-            }
-        }
-        // A layer of TLS may hold what it took until the socket takes it.
-        let flushed =
-            if sent == 0 { Some(Ok(())) } else { poll_once(pin!(self.write.flush())).await };
-        match flushed {
-            Some(flushed) => flushed?,
-            None => {
-                if held.is_none() {
-                    held = self.answers.hold_buffer(self.output.capacity())?;
-                }
-                self.write.flush().await?;
-            }
-        }
-        drop(held);
+        self.unsent.store(!self.outbox.bytes.is_empty(), Relaxed);
+        let Self { outbox, write, progress, answers, .. } = self;
+        poll_fn(|context| outbox.poll_send(context, write, progress, answers)).await?;
         self.unsent.store(false, Relaxed);
-        self.output.clear();
         Ok(())
     }
 
@@ -186,7 +154,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         if self.input.capacity() - self.input.len() < self.read_capacity / 2 {
             self.input.reserve(self.read_capacity);
         }
-        let large = self.input.capacity().max(self.output.capacity()) > KEPT_BYTES_MAX;
+        let large = self.input.capacity().max(self.outbox.bytes.capacity()) > KEPT_BYTES_MAX;
         let immediate =
             if large { poll_once(pin!(self.read.read_buf(&mut self.input))).await } else { None };
         let read = match immediate {
@@ -208,7 +176,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     fn shrink(&mut self) {
         self.read_capacity = READ_BYTES_MIN;
         self.input.shrink_to(KEPT_BYTES_MAX);
-        self.output.shrink_to(KEPT_BYTES_MAX);
+        self.outbox.bytes.shrink_to(KEPT_BYTES_MAX);
         if self.input.len() == self.input.capacity() {
             self.input.reserve(self.read_capacity);
         }
@@ -232,32 +200,4 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::O
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::connection::answer_budget::AnswerBudget;
-
-    #[tokio::test]
-    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
-        let (mut client, server) = tokio::io::duplex(1024);
-        let (read, write) = tokio::io::split(server);
-        let (unsent, progress) = (AtomicBool::new(false), Progress::default());
-        let answers = AnswerBudget::new(Arc::default()).of(None);
-        let (_node, drain) = crate::connection::drain::drain();
-        let watch =
-            ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, drain };
-        let keeps_bytes = tokio::io::BufWriter::new(write);
-        let mut buffers = ConnectionBuffers::new(read, keeps_bytes, 1024, watch);
-        buffers.output.extend_from_slice(b"answer");
-        buffers.send().await.unwrap();
-        let mut heard = [0; 6];
-        let within = std::time::Duration::from_secs(5);
-        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
-        read.expect("the bytes are not kept").unwrap();
-        assert!(&heard == b"answer" && !unsent.load(Relaxed));
-    }
 }

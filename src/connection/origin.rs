@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Origin {
+pub(crate) enum ClientSubnet {
     /// All of the address.
     V4([u8; 4]),
     /// The first half of the address.
@@ -20,7 +20,7 @@ pub(crate) enum Network {
     V6([u8; 6]),
 }
 
-impl Origin {
+impl ClientSubnet {
     /// The origin of clients whose address is not known.
     pub(crate) const UNKNOWN: Self = Self::V4(Ipv4Addr::UNSPECIFIED.octets());
 
@@ -33,7 +33,7 @@ impl Origin {
     }
 }
 
-impl From<IpAddr> for Origin {
+impl From<IpAddr> for ClientSubnet {
     fn from(address: IpAddr) -> Self {
         let prefix = |address: Ipv6Addr| {
             let [a, b, c, d, e, f, g, h, ..] = address.octets();
@@ -59,11 +59,11 @@ mod tests {
             ("10.0.0.1", "10.0.0.2", false),
         ];
         for (one, other, together) in same {
-            let origin = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
+            let origin = |text: &str| ClientSubnet::from(text.parse::<IpAddr>().unwrap());
             assert_eq!(origin(one) == origin(other), together, "{one} {other}");
             assert_eq!(origin(one).network(), origin(other).network(), "{one} {other}");
         }
-        let network = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap()).network();
+        let network = |text: &str| ClientSubnet::from(text.parse::<IpAddr>().unwrap()).network();
         assert_ne!(network("10.0.0.1"), network("10.0.1.1"));
         assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
     }

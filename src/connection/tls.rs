@@ -19,7 +19,7 @@ mod handshake;
 mod proof;
 mod time;
 
-pub(crate) use client_stream::{ClientStream, farewell};
+pub(crate) use client_stream::{ClientStream, close_gracefully};
 pub use credentials::{ClientTls, PemContents, TlsError};
 pub(crate) use crowd::Handshakes;
 pub(crate) use handshake::{Handshake, Terms, begin};

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::progress::Look;
 pub(crate) use self::progress::Progress;
+use self::progress::Sample;
 use crate::limits::READ_RATE_MIN;
 
 /// Time between two looks.
@@ -33,7 +33,7 @@ const RATE_LOOKS: u64 = 4;
 
 /// How long a connection between two requests is kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct IdlePolicy {
     /// How long an idle connection is kept, in seconds, rounded up to the next look.
     pub(crate) idle_seconds_max: u64,
     /// Whether a connection that never brought a request, or only those of a stranger, counts as idle.
@@ -42,7 +42,7 @@ pub(crate) struct Patience {
 
 /// Why the watchdog ends a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum CloseReason {
     /// The connection was idle for too long, or stalled within a request.
     Stalled,
     /// The client took answers at less than [`READ_RATE_MIN`].
@@ -54,8 +54,8 @@ pub(crate) enum Verdict {
 /// What the watchdog has seen of one connection.
 struct Watchdog<'a> {
     progress: &'a Progress,
-    patience: Patience,
-    last: Look,
+    patience: IdlePolicy,
+    last: Sample,
     /// Looks without progress.
     looks: u64,
     reader: Reader,
@@ -72,7 +72,11 @@ struct Reader {
 impl Progress {
     /// Resolves when the connection must end. `unsent` says whether answers wait for the client to read
     /// them.
-    pub(crate) async fn must_end(&self, patience: Patience, unsent: impl Fn() -> bool) -> Verdict {
+    pub(crate) async fn must_end(
+        &self,
+        patience: IdlePolicy,
+        unsent: impl Fn() -> bool,
+    ) -> CloseReason {
         let (last, reader) = (self.look(), Reader::default());
         let mut watchdog = Watchdog { progress: self, patience, last, looks: 0, reader };
         let mut next_look = Instant::now() + LOOK_INTERVAL;
@@ -87,7 +91,7 @@ impl Progress {
                 }
                 () = self.asked_to_leave() => {
                     if self.is_unproven() || (self.is_untouched() && !unsent()) {
-                        return Verdict::MakesRoom;
+                        return CloseReason::MakesRoom;
                     }
                 }
             }
@@ -95,7 +99,7 @@ impl Progress {
     }
 
     /// Whether the connection is between two requests, and no byte of the next one has come in.
-    fn is_idle(&self, look: Look, patience: Patience, unsent: bool) -> bool {
+    fn is_idle(&self, look: Sample, patience: IdlePolicy, unsent: bool) -> bool {
         let used = !look.is_unused() || patience.unused_is_idle;
         let nothing_begun = self.received_bytes() == look.received_at_request;
         used && nothing_begun && !unsent
@@ -103,7 +107,7 @@ impl Progress {
 }
 
 impl Watchdog<'_> {
-    fn look(&mut self, unsent: bool) -> Option<Verdict> {
+    fn look(&mut self, unsent: bool) -> Option<CloseReason> {
         let now = self.progress.look();
         let idle = self.progress.is_idle(now, self.patience, unsent);
         self.looks = if now == self.last { self.looks + 1 } else { 0 };
@@ -114,9 +118,9 @@ impl Watchdog<'_> {
             false => STALLED_LOOKS_MAX,
         };
         if self.looks >= looks_max {
-            return Some(if unsent { Verdict::ReadsTooSlowly } else { Verdict::Stalled });
+            return Some(if unsent { CloseReason::ReadsTooSlowly } else { CloseReason::Stalled });
         }
-        self.reader.is_too_slow(now.sent, unsent).then_some(Verdict::ReadsTooSlowly)
+        self.reader.is_too_slow(now.sent, unsent).then_some(CloseReason::ReadsTooSlowly)
     }
 }
 
@@ -147,7 +151,7 @@ mod tests {
 
     async fn seconds_until_stalled(progress: &Progress, unsent: bool) -> u64 {
         let began = Instant::now();
-        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        let patience = IdlePolicy { idle_seconds_max: 75, unused_is_idle: false };
         progress.must_end(patience, || unsent).await;
         began.elapsed().as_secs()
     }
@@ -173,7 +177,7 @@ mod tests {
     async fn an_unused_connection_is_kept_where_it_counts_as_idle() {
         let progress = Progress::default();
         let began = Instant::now();
-        let patience = Patience { idle_seconds_max: 30, unused_is_idle: true };
+        let patience = IdlePolicy { idle_seconds_max: 30, unused_is_idle: true };
         progress.must_end(patience, || false).await;
         assert_eq!(began.elapsed().as_secs(), 30);
         progress.received(10);
@@ -202,7 +206,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_shown_no_token_gives_up_its_place_although_it_has_just_asked_and_does_not_read()
      {
-        let patience = Patience { idle_seconds_max: 75, unused_is_idle: true };
+        let patience = IdlePolicy { idle_seconds_max: 75, unused_is_idle: true };
         for is_proven in [false, true] {
             let progress = Progress::unproven();
             progress.received(100);
@@ -213,8 +217,8 @@ mod tests {
             progress.ask_to_leave();
             let began = Instant::now();
             let (verdict, after_s) = match is_proven {
-                false => (Verdict::MakesRoom, 0),
-                true => (Verdict::ReadsTooSlowly, 10),
+                false => (CloseReason::MakesRoom, 0),
+                true => (CloseReason::ReadsTooSlowly, 10),
             };
             assert_eq!(progress.must_end(patience, || true).await, verdict);
             assert_eq!(began.elapsed().as_secs(), after_s);
@@ -239,7 +243,7 @@ mod tests {
     }
 
     /// Answers wait from the first moment on; the client takes `bytes_per_second` each second.
-    async fn seconds_of_a_reader(bytes_per_second: usize) -> Option<(u64, Verdict)> {
+    async fn seconds_of_a_reader(bytes_per_second: usize) -> Option<(u64, CloseReason)> {
         let progress = Progress::default();
         progress.received(100);
         progress.request_begun();
@@ -252,7 +256,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
-        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        let patience = IdlePolicy { idle_seconds_max: 75, unused_is_idle: false };
         tokio::select! {
             verdict = progress.must_end(patience, || true) => {
                 Some((began.elapsed().as_secs(), verdict))
@@ -263,14 +267,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_a_trickle_is_ended_and_a_slow_link_is_not() {
-        assert_eq!(seconds_of_a_reader(350).await, Some((25, Verdict::ReadsTooSlowly)));
-        assert_eq!(seconds_of_a_reader(4_000).await, Some((25, Verdict::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(350).await, Some((25, CloseReason::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(4_000).await, Some((25, CloseReason::ReadsTooSlowly)));
         assert_eq!(seconds_of_a_reader(64_000 / 8).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_place_is_given_up_by_who_rests_and_kept_by_who_has_just_asked() {
-        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        let patience = IdlePolicy { idle_seconds_max: 75, unused_is_idle: false };
         let progress = Progress::default();
         progress.received(100);
         progress.request_begun();
@@ -287,7 +291,7 @@ mod tests {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            verdict = progress.must_end(patience, || false) => assert_eq!(verdict, Verdict::MakesRoom),
+            verdict = progress.must_end(patience, || false) => assert_eq!(verdict, CloseReason::MakesRoom),
             () = asks => {}
         }
         assert_eq!(began.elapsed().as_secs(), 22);

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, ORIGIN, VIA};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use mintleaf_core::tag::BizTag;
 
 use super::host;
 use super::problem::Problem;
-use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
+use crate::access::{AccessPolicy, Caller, Denial, Needs, Token, Tokens, route};
 use crate::service::Actor;
 use crate::text::address::is_loopback_host;
 
@@ -42,14 +42,14 @@ const OTHER_SITES: [&[u8]; 2] = [b"cross-site", b"same-site"];
 /// Where a connection's requests can come from.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    doors: Doors,
+    doors: AccessPolicy,
     /// Whether the other end of the connection is on this machine.
     is_local: bool,
 }
 
 impl Access {
     /// The access of a connection whose other end is not known.
-    pub(super) fn new(doors: Doors) -> Self {
+    pub(super) fn new(doors: AccessPolicy) -> Self {
         Self { doors, is_local: false }
     }
 
@@ -65,29 +65,27 @@ impl Access {
     }
 
     /// Why a request is refused, if its sender may not make it. `caller` is the sender of the connection's requests.
-    pub(super) fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<Problem> {
-        let (method, path) = (request.method(), request.uri().path());
+    pub(super) fn refusal(&self, head: &Parts, caller: &mut Caller) -> Option<Problem> {
+        let demand = route(head.method.as_str(), head.uri.path());
         if let Some(tokens) = self.tokens() {
-            caller.shows(tokens, authorization(request.headers()));
-            let demand = route(method.as_str(), path);
+            caller.shows(tokens, authorization(&head.headers));
             if let Err(denial) = caller.check_demand(&demand) {
                 return Some(refused(denial));
             }
-            return match caller.token() {
-                Some(_) => None,
-                None => self.refusal_without_a_token(request, demand.needs),
-            };
+            if caller.token().is_some() {
+                return None;
+            }
         }
-        self.refusal_without_a_token(request, route(method.as_str(), path).needs)
+        self.refusal_without_a_token(head, demand.needs)
     }
 
     /// Why a request without a token is refused, if it is, given what the request needs.
-    fn refusal_without_a_token<B>(&self, request: &Request<B>, needs: Needs) -> Option<Problem> {
+    fn refusal_without_a_token(&self, head: &Parts, needs: Needs) -> Option<Problem> {
         let why = match needs {
             _ if self.doors.insecure => None,
             Needs::Nothing => None,
-            Needs::Admin => self.not_admin(request),
-            _ => is_of_another_site(request.headers()).then_some(
+            Needs::Admin => self.not_admin(head),
+            _ => is_of_another_site(&head.headers).then_some(
                 "ids and what a node knows are not given to pages of other sites, which Sec-Fetch-Site and Origin tell \
                  of: ask from a page under the name that Host says, or from a program, or give that page's server a \
                  token",
@@ -97,8 +95,8 @@ impl Access {
     }
 
     /// Why a request does not count as one of an administrator on this machine.
-    fn not_admin<B>(&self, request: &Request<B>) -> Option<&'static str> {
-        let headers = request.headers();
+    fn not_admin(&self, head: &Parts) -> Option<&'static str> {
+        let headers = &head.headers;
         if !self.is_local {
             return Some(
                 "changes and backups are taken from the node's own machine only: send this to a loopback address there, \
@@ -112,7 +110,7 @@ impl Access {
                  strangers out",
             );
         }
-        let target = request.uri().authority().map(|authority| authority.as_str());
+        let target = head.uri.authority().map(|authority| authority.as_str());
         if !names_loopback(headers) || !target.is_none_or(|target| is_loopback(target.as_bytes())) {
             return Some(
                 "changes and backups are taken under a loopback name only: ask for localhost, 127.0.0.1 or [::1], as \

@@ -72,17 +72,6 @@ pub(super) async fn raise_level(
     Ok(Json(service.raise_level(sender.actor()).await?))
 }
 
-/// Leaves a note. Levels are tested with it.
-#[cfg(feature = "next-level")]
-pub(super) async fn leave_note(
-    State(service): Cluster,
-    mut fields: Fields,
-) -> Result<Json<ClusterView>, Problem> {
-    let note = required("note", fields.text("note")?)?;
-    fields.finish()?;
-    Ok(Json(service.leave_note(note).await?))
-}
-
 fn address(fields: &mut Fields, name: &str) -> Result<Option<String>, Problem> {
     let Some(address) = fields.text(name)? else { return Ok(None) };
     check_host_port(&address, PortRule::Real).map_err(|detail| Problem::invalid(name, detail))?;

@@ -23,12 +23,12 @@ use crate::access::Caller;
 use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::connection::drain::{Drain, DrainPhase};
 use crate::connection::tls::{self, ClientStream};
-use crate::connection::watchdog::{Patience, Progress, Verdict};
+use crate::connection::watchdog::{CloseReason, IdlePolicy, Progress};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
 
 /// A connection that never brought a request does not count as idle, and is not kept.
-const PATIENCE: Patience =
-    Patience { idle_seconds_max: HTTP_IDLE_SECONDS_MAX, unused_is_idle: false };
+const PATIENCE: IdlePolicy =
+    IdlePolicy { idle_seconds_max: HTTP_IDLE_SECONDS_MAX, unused_is_idle: false };
 
 /// The answer to a connection above the limit.
 pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
@@ -51,26 +51,26 @@ pub(crate) async fn serve(
     dispatch: Dispatch,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Option<Verdict> {
+) -> Option<CloseReason> {
     let dispatch = dispatch.for_connection(stream.peer());
     let ending = drain.clone();
     let (read, write) = stream.halves();
-    let verdict = converse(read, write, dispatch, progress, drain).await;
+    let verdict = serve_stream(read, write, dispatch, progress, drain).await;
     let last_answers = [DrainPhase::LastAnswers, DrainPhase::RestingEnd];
     if verdict.is_none() && last_answers.contains(&ending.phase()) {
-        tls::farewell(&mut stream, b"").await;
+        tls::close_gracefully(&mut stream, b"").await;
     }
     verdict
 }
 
 /// Serves a connection on any transport, as [`serve`] does.
-pub(super) async fn converse<R, W>(
+pub(super) async fn serve_stream<R, W>(
     mut read: R,
     mut write: W,
     dispatch: Dispatch,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Option<Verdict>
+) -> Option<CloseReason>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -91,8 +91,9 @@ where
     };
     // The last answers are not sent to a client whose connection ends because it is slow, does not read them in time,
     // or is gone, nor to one without a token whose place is needed.
-    let makes_room = verdict == Some(Verdict::MakesRoom) && write_buffer.progress().is_unproven();
-    if verdict != Some(Verdict::ReadsTooSlowly) && !makes_room {
+    let makes_room =
+        verdict == Some(CloseReason::MakesRoom) && write_buffer.progress().is_unproven();
+    if verdict != Some(CloseReason::ReadsTooSlowly) && !makes_room {
         let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
     }
     verdict
@@ -105,7 +106,7 @@ enum FastPathEnd {
     /// The connection is over.
     Closed,
     /// The watchdog ends the connection.
-    Watchdog(Verdict),
+    Watchdog(CloseReason),
 }
 
 /// Serves plain requests for ids, until another request comes.
@@ -154,7 +155,7 @@ async fn with_hyper<R, W>(
     dispatch: Dispatch,
     write_buffer: &WriteBuffer,
     drain: Drain,
-) -> Option<Verdict>
+) -> Option<CloseReason>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,

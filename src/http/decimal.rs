@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::pieces::{PIECE, Pieces};
+use super::pieces::{ChunkedBytes, PIECE};
 
 /// Reads a plain decimal integer: at most as many digits as 2^64 - 1 has, and nothing else.
 pub(super) fn parse(text: &str) -> Option<u64> {
@@ -59,7 +59,7 @@ fn append_one(out: &mut Vec<u8>, number: u64, before: &str, after: &str) {
 
 /// Ten items whose numbers differ in the last digit only.
 struct Decade {
-    items: Pieces,
+    items: ChunkedBytes,
     /// Bytes of one item.
     stride: usize,
     /// The place in an item of the digits that all ten have in common.
@@ -73,7 +73,7 @@ impl Decade {
         (first..first + TEN).for_each(|number| append_one(&mut bytes, number, before, after));
         let stride = bytes.len() / TEN as usize;
         let last_digit = stride - after.len() - 1;
-        Self { items: Pieces::of(&bytes), stride, shared: before.len()..last_digit }
+        Self { items: ChunkedBytes::of(&bytes), stride, shared: before.len()..last_digit }
     }
 
     /// Becomes the next ten items; false when their numbers have more digits.

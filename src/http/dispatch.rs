@@ -1,9 +1,9 @@
 //! The first and last code that sees a request, unless the fast path answers it.
 //!
 //! A request with a bad `Host`, or whose sender may not make it, gets no further than here. The dispatch answers
-//! requests for ids: ids that are held at once, without a future on the heap, and others after a wait. Every other
-//! request goes to the router. Both have a deadline; on the way out problems get their bodies and everything is
-//! counted.
+//! requests for ids: for held ids at once, without a future on the heap, for others after a wait. Every other request
+//! goes to the router. Both have a deadline. On the way out the dispatch gives problems their bodies, and counts every
+//! answer.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -30,17 +30,17 @@ use super::problem::{FailedWith, Problem};
 use super::request_id::RequestId;
 use super::router::router;
 use super::{body, host, sequences, spelling};
-use crate::access::{Caller, Doors, Tokens};
+use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::answer_budget::OriginBudget;
 use crate::connection::watchdog::Progress;
 use crate::limits::SLOW_REQUEST_MAX;
 use crate::metrics::{Mode, Protocol};
 use crate::service::{IdService, Services};
 
-/// An answer, whose body is there already or comes from the router.
+/// An answer, whose body is ready or comes from the router.
 pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;
 
-/// Answers the requests of one connection after another; cheap to clone.
+/// Answers requests, one after another on each connection; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     ids: IdAnswers,
@@ -51,13 +51,13 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// A dispatch over these services, behind these doors.
-    pub(crate) fn new(services: Services, doors: Doors) -> Self {
+    pub(crate) fn new(services: Services, doors: AccessPolicy) -> Self {
         let ids = IdAnswers::new(&services);
         let router = TowerToHyperService::new(router(services));
         Self { ids, router, access: Access::new(doors), failures: FailureLog::default() }
     }
 
-    /// The same for one connection, whose other end has this address, if it is known.
+    /// The same dispatch for one connection. `address` is that of the other end, if it is known.
     pub(super) fn for_connection(self, address: Option<IpAddr>) -> Self {
         let is_local = address.is_some_and(|address| address.to_canonical().is_loopback());
         Self { access: self.access.from(is_local), ids: self.ids.at(address), ..self }
@@ -69,7 +69,7 @@ impl Dispatch {
         self.access.tokens()
     }
 
-    /// Notes what the sender of the last request has shown, on a node that asks for tokens.
+    /// Notes what the sender of the last request has shown, on a node that requires tokens.
     #[inline]
     pub(super) fn note_sender(&self, caller: &Caller, progress: &Progress) {
         match self.tokens() {
@@ -84,7 +84,7 @@ impl Dispatch {
         self.ids.service()
     }
 
-    /// The memory of answers that clients have not read yet, as this one has it.
+    /// The budget for answers that clients have not read yet, as the client of this connection has it.
     pub(super) fn answers(&self) -> &OriginBudget {
         self.ids.budget()
     }
@@ -100,21 +100,21 @@ impl Dispatch {
         }
     }
 
-    async fn routed<B>(self, mut request: Request<B>) -> DispatchResponse
+    async fn routed<B>(self, mut head: Parts, body: B) -> DispatchResponse
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
         let began = Instant::now();
-        let path = spelling::asked_path(&request).to_owned();
-        let method = request.method().clone();
+        let path = spelling::asked_path(&head).to_owned();
+        let method = head.method.clone();
         let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
-        let request_id = RequestId::of(request.headers());
+        let request_id = RequestId::of(&head.headers);
         let pages = (path == "/metrics").then(|| self.answers().of_pages());
         // Numbers of keys reserve memory for their answer before they are taken.
         if mode == Mode::Sequence {
-            request.extensions_mut().insert(self.answers().clone());
+            head.extensions.insert(self.answers().clone());
         }
-        let mut response = self.ask_router(request).await;
+        let mut response = self.ask_router(Request::from_parts(head, body)).await;
         if mode != Mode::Sequence {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }
@@ -122,35 +122,41 @@ impl Dispatch {
         self.finish(mode, &method, &path, request_id, response).map(Either::Right)
     }
 
-    async fn waited<B>(self, request: IdRequest<String>, head: Parts, body: B) -> DispatchResponse
+    /// Answers a request for ids that may have to wait, or that asks in a way that gives none.
+    pub(super) async fn waited<B>(
+        &self,
+        request: &IdRequest<String>,
+        head: &Parts,
+        body: B,
+    ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
     {
         let began = Instant::now();
-        // Leaf ignores the body, but it is read off, because the next request comes behind it.
+        // Leaf ignores the body. The dispatch still reads it off, because the next request comes behind it.
         if !body.is_end_stream() {
             body::read_off(body).await;
         }
-        let response = self.ids.waited(&request, &head).await;
-        let (mode, path) = (request.path.mode(), spelling::asked_path_of(&head));
+        let response = self.ids.waited(request, head).await;
+        let (mode, path) = (request.path.mode(), spelling::asked_path(head));
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
-        self.finish(mode, &head.method, path, None, response).map(Either::Right)
+        self.finish(mode, &head.method, path, None, response)
     }
 
     /// The refusal of a request, if it must not be carried out. This is never inlined into the fast path's own code,
     /// which passes requests on to here.
     #[inline(never)]
-    fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<DispatchResponse> {
-        let fault = host::fault(request.version(), request.headers());
+    pub(super) fn refusal(&self, head: &Parts, caller: &mut Caller) -> Option<Response<Body>> {
+        let fault = host::fault(head.version, &head.headers);
         let problem = match fault {
             Some(fault) => Problem::invalid_argument(fault),
-            None => self.access.refusal(request, caller)?,
+            None => self.access.refusal(head, caller)?,
         };
-        let mode = IdPath::of(request.uri().path()).map_or(Mode::Admin, IdPath::mode);
-        let path = spelling::asked_path(request);
-        let request_id = (mode == Mode::Admin).then(|| RequestId::of(request.headers())).flatten();
+        let mode = IdPath::of(head.uri.path()).map_or(Mode::Admin, IdPath::mode);
+        let path = spelling::asked_path(head);
+        let request_id = (mode == Mode::Admin).then(|| RequestId::of(&head.headers)).flatten();
         let response = problem.into_response();
-        let mut response = self.finish(mode, request.method(), path, request_id, response);
+        let mut response = self.finish(mode, &head.method, path, request_id, response);
         if let Some(tokens) =
             self.tokens().filter(|_| fault.is_none() && caller.shows_an_unknown_token())
         {
@@ -161,7 +167,7 @@ impl Dispatch {
             // A proxy before the node may read the next request differently from the node.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        Some(response.map(Either::Right))
+        Some(response)
     }
 
     /// Answers a request. `caller` is the sender of the connection's requests.
@@ -169,33 +175,35 @@ impl Dispatch {
     pub(super) fn call<B>(
         &self,
         caller: &mut Caller,
-        mut request: Request<B>,
+        request: Request<B>,
     ) -> ResponseFuture<DispatchResponse>
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
-        spelling::respell(&mut request);
-        if let Some(refusal) = self.refusal(&request, caller) {
-            return ResponseFuture::Ready(Some(refusal));
+        let (mut head, body) = request.into_parts();
+        spelling::normalize(&mut head);
+        if let Some(refusal) = self.refusal(&head, caller) {
+            return ResponseFuture::Ready(Some(refusal.map(Either::Right)));
         }
-        if let Some(asked) = IdRequest::read(request.uri(), request.headers()) {
-            let takes = asked.path.takes_by(request.method()) && request.body().is_end_stream();
+        if let Some(asked) = IdRequest::read(&head.uri, &head.headers) {
+            let takes = asked.path.takes_by(&head.method) && body.is_end_stream();
             if let Some(response) = takes.then(|| self.ids.held(&asked)).flatten() {
                 let response = response.map(|body| Either::Left(Full::new(body)));
                 return ResponseFuture::Ready(Some(response));
             }
-            let asked = asked.into_owned();
-            let (head, body) = request.into_parts();
-            return ResponseFuture::Awaited(Box::pin(self.clone().waited(asked, head, body)));
+            let (dispatch, asked) = (self.clone(), asked.into_owned());
+            return ResponseFuture::Awaited(Box::pin(async move {
+                dispatch.waited(&asked, &head, body).await.map(Either::Right)
+            }));
         }
         if let Some(token) = caller.token() {
-            request.extensions_mut().insert(Sender(Some(Arc::clone(token))));
+            head.extensions.insert(Sender(Some(Arc::clone(token))));
         }
-        ResponseFuture::Awaited(Box::pin(self.clone().routed(request)))
+        ResponseFuture::Awaited(Box::pin(self.clone().routed(head, body)))
     }
 
     /// Counts an answer, and adds the headers and the body that it still lacks. The log reports a request with an id if
-    /// it failed by the node's fault.
+    /// it failed through the node's fault.
     fn finish(
         &self,
         mode: Mode,
@@ -221,7 +229,7 @@ impl Dispatch {
         if let Some(request_id) = request_id {
             request_id.tell(response.headers_mut());
         }
-        // The files of the console state themselves how long they are valid.
+        // The console's files already state how long they are valid.
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
         if *method == Method::HEAD && mode != Mode::Admin {
@@ -233,9 +241,9 @@ impl Dispatch {
     }
 }
 
-/// A response that is there already, or a future one.
+/// A response that is ready, or one to come.
 pub(crate) enum ResponseFuture<T> {
-    /// The response, until it was polled for.
+    /// The response, until it is polled for.
     Ready(Option<T>),
     /// The response to come.
     Awaited(Pin<Box<dyn Future<Output = T> + Send>>),

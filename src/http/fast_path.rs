@@ -1,14 +1,14 @@
 //! The fast path: requests for ids, answered straight from the bytes of their connection.
 //!
 //! Every connection begins here. While it sends plain requests for ids, the fast path answers all that
-//! have come in and then sends the answers: with one write, unless they fill the buffer or one of them
-//! has to be waited for. Equal requests right behind each other cost one look-up. The fast path leaves
-//! ids that are not buffered, and everything about them that can go wrong, to the dispatch, which it
-//! calls as hyper would. The first request of any other kind goes to hyper, with all input that is not
-//! answered yet, and the connection stays there.
+//! have come in and then sends the answers: with one write, unless they fill the buffer or the fast path has to wait
+//! for one of them. Equal requests in a row cost one look-up. The fast path leaves ids that are not buffered, and
+//! everything about them that can go wrong, to the dispatch, which gets the request as the fast path has read it. The
+//! first request of any other kind goes to hyper, with all input that is not answered yet, and the connection stays
+//! there.
 //!
 //! **The fast path and hyper never differ.** They agree on where a request ends: hyper's own parser
-//! judges heads, and a request that may have a body is hyper's. And they agree on the answer, byte for
+//! judges heads, and hyper answers every request that may have a body. And they agree on the answer, byte for
 //! byte.
 
 mod answers;
@@ -25,9 +25,7 @@ use std::pin::pin;
 use std::slice;
 
 use axum::body::Bytes;
-use axum::http::Response;
-use http_body_util::BodyExt;
-use mintleaf_core::shape::IdText;
+use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -35,20 +33,20 @@ use self::answers::AnswerTemplate;
 use self::permit::Permit;
 use self::request::{PlainRequest, ReadOutcome};
 use super::dispatch::Dispatch;
-use super::id_request::{Asked, Form, IdRequest};
-use super::legacy;
+use super::id_request::IdDemand;
+use super::ids;
 use crate::connection::buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::connection::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::{MODES, Mode, Protocol};
 use crate::service::HeldIds;
 
-/// Most bytes that one read takes.
+/// Maximum number of bytes that one read takes.
 pub(super) const READ_BYTES_MAX: usize = 16 * 1024;
 
-/// Why a run of answers ended. A run is the answers that are written without a send between them.
+/// Why a run of answers ended. A run is a series of answers without a send between them.
 enum AnswersEnd {
-    /// The next request has not come in whole.
+    /// The next request has not arrived completely.
     NeedMoreInput,
     /// Enough answers wait to be sent.
     OutputFull,
@@ -140,7 +138,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             {
                 break AnswersEnd::ForDispatch;
             }
-            if let Asked::Segments(tag, wanted) = self.request.request().asked() {
+            if let IdDemand::Segments(tag, wanted) = self.request.request().demand() {
                 let is_long = wanted.long_bytes_max(Some(tag), RANGED_IDS_MAX).is_some();
                 if is_long && self.dispatch.answers().is_spent() {
                     break AnswersEnd::ForDispatch;
@@ -155,8 +153,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             }
             let count_max = self.request.repeats(unread);
             let Some((mode, ids)) = take(&self.request, self.dispatch, &held, count_max) else {
-                break match self.request.request().asked() {
-                    Asked::Segment(tag) if ids.is_in_strict_order(tag) => {
+                break match self.request.request().demand() {
+                    IdDemand::Segment(tag) if ids.is_in_strict_order(tag) => {
                         AnswersEnd::InStrictOrder(count_max)
                     }
                     _ => AnswersEnd::ForDispatch,
@@ -172,7 +170,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         end
     }
 
-    /// Reads the clock, for what `date` says.
+    /// Reads the clock for the `date` header.
     fn read_clock(&mut self) {
         self.template.begin(self.dispatch.ids().now_ms() / 1000);
     }
@@ -187,14 +185,14 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     }
 
     /// Answers equal requests that came together, with ids in strict order: they share a round to the quorum and one
-    /// measure of time. If that fails, the dispatch answers the first of them.
+    /// measurement of time. If that fails, the dispatch answers the first of them.
     async fn ask_in_strict_order(&mut self, count: u64) -> io::Result<()> {
         let ids = self.dispatch.ids();
         let began = Instant::now();
         self.buffers.progress.requests_begun_but(0);
         self.dispatch.note_sender(&self.permit.caller, self.buffers.progress);
         let taken = {
-            let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
+            let IdDemand::Segment(tag) = self.request.request().demand() else { return Ok(()) };
             let mut taking = pin!(ids.take_singles(tag, count));
             match poll_once(taking.as_mut()).await {
                 Some(taken) => taken,
@@ -212,42 +210,51 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         let request = self.request.request();
         for part in &taken.taken {
             for number in part.numbers.iter().cloned().flatten() {
-                let Some(response) = one(request, part.text.as_deref(), number) else {
+                let (tag, text) = (Some(&*request.tag), part.text.as_deref());
+                let number = ids::only(number);
+                let answer = request.form.answer(tag, text, slice::from_ref(&number));
+                let Some(response) = answer else {
                     return self.ask_dispatch().await;
                 };
                 let (head, body) = response.into_parts();
                 let date = self.template.date();
-                answers::write_response(&mut self.buffers.output, &head, &body, date);
+                answers::write_response(&mut self.buffers.outbox.bytes, &head, &body, date);
             }
         }
         let mut answered = [0; MODES];
         answered[Mode::Segment as usize] = count;
         ids.metrics().request_took(Protocol::Http, Mode::Segment, began.elapsed());
         ids.metrics().requests_answered(answered);
-        // Those without an id are asked again one by one, which shows the reason.
+        // The requests that got no id are tried again, which shows the reason.
         self.buffers.consume(self.request.length() * count as usize);
         Ok(())
     }
 
-    /// Has the dispatch answer the request, which may take its time. Answers that are there already are sent before
-    /// that.
+    /// Has the dispatch answer the request. If that takes time, sends the answers that are ready first.
     async fn ask_dispatch(&mut self) -> io::Result<()> {
         self.buffers.progress.requests_begun_but(0);
-        let request = self.request.to_http();
-        let mut answer = pin!(self.dispatch.call(&mut self.permit.caller, request));
+        let (request, head) = self.request.parts();
+        let refusal = self.dispatch.refusal(head, &mut self.permit.caller);
         self.dispatch.note_sender(&self.permit.caller, self.buffers.progress);
-        let answered = match poll_once(answer.as_mut()).await {
-            Some(answered) => answered,
+        let response = match refusal {
+            Some(refusal) => refusal,
             None => {
-                self.buffers.send().await?;
-                answer.await
+                // The heap holds it, because most connections have none under way.
+                let answer = self.dispatch.waited(request, head, Empty::<Bytes>::new());
+                let mut answer = Box::pin(answer);
+                match poll_once(answer.as_mut()).await {
+                    Some(answered) => answered,
+                    None => {
+                        self.buffers.send().await?;
+                        answer.await
+                    }
+                }
             }
         };
-        let Ok(response) = answered;
         let (head, body) = response.into_parts();
         self.read_clock();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        answers::write_response(&mut self.buffers.output, &head, &body, self.template.date());
+        answers::write_response(&mut self.buffers.outbox.bytes, &head, &body, self.template.date());
         self.buffers.consume(self.request.length());
         Ok(())
     }
@@ -261,29 +268,11 @@ fn take(
     held: &HeldIds<'_>,
     count_max: u64,
 ) -> Option<(Mode, Range<u64>)> {
-    match request.request().asked() {
-        Asked::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
-        Asked::Snowflake => Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?)),
-        Asked::Segments(..) | Asked::Snowflakes(_) | Asked::Nothing => None,
-    }
-}
-
-/// The answer with one id of a tag in strict order; `None` where the request's form has no such answer.
-fn one(request: &IdRequest<String>, text: Option<&IdText>, number: u64) -> Option<Response<Bytes>> {
-    let numbers = number..number + 1;
-    match (&request.form, text) {
-        (Form::Bare(media_type), Some(text)) => {
-            let mut id = Vec::new();
-            text.append(number, &mut id);
-            Some(legacy::typed(id.into(), media_type.clone()?))
+    match request.request().demand() {
+        IdDemand::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
+        IdDemand::Snowflake => {
+            Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?))
         }
-        (Form::Bare(media_type), None) => Some(legacy::number(number, media_type.clone()?)),
-        (Form::Listed(wanted), Some(text)) => {
-            let wanted = wanted.as_ref().ok()?;
-            wanted.answer_shaped(&request.tag, text, slice::from_ref(&numbers)).ok()
-        }
-        (Form::Listed(wanted), None) => {
-            Some(wanted.as_ref().ok()?.answer(Some(&request.tag), slice::from_ref(&numbers)))
-        }
+        IdDemand::Segments(..) | IdDemand::Snowflakes(_) | IdDemand::Invalid => None,
     }
 }

@@ -10,7 +10,7 @@ use super::body::Fields;
 use super::dispatch::Dispatch;
 use super::query::Query;
 use super::{connection, fast_path, host, key, spelling};
-use crate::access::{Caller, Doors, Tokens};
+use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::drain::{self, Drain, DrainSender};
 use crate::limits::HEADERS_MAX;
 use crate::service::Services;
@@ -26,7 +26,7 @@ pub struct Connections {
 impl Connections {
     /// Connections to a node's services. Without tokens, their clients may change everything.
     pub fn new(services: Services, tokens: Option<Arc<Tokens>>) -> Self {
-        let doors = Doors { tokens, insecure: true };
+        let doors = AccessPolicy { tokens, insecure: true };
         let (_node, drain) = drain::drain();
         Self { dispatch: Dispatch::new(services, doors), _node, drain }
     }
@@ -35,7 +35,7 @@ impl Connections {
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
         let (dispatch, progress) = (self.dispatch.clone(), Arc::default());
-        connection::converse(read, write, dispatch, progress, self.drain.clone()).await;
+        connection::serve_stream(read, write, dispatch, progress, self.drain.clone()).await;
     }
 }
 
@@ -56,11 +56,11 @@ pub fn is_admin(head: &[u8]) -> Option<bool> {
         request = request.header(header.name, header.value);
     }
     let version = if parsed.version? == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    let mut request = request.version(version).body(()).ok()?;
-    spelling::respell(&mut request);
-    let is_readable = host::fault(request.version(), request.headers()).is_none();
-    let access = Access::new(Doors::default()).from(true);
-    is_readable.then(|| access.refusal(&request, &mut Caller::default()).is_none())
+    let (mut head, ()) = request.version(version).body(()).ok()?.into_parts();
+    spelling::normalize(&mut head);
+    let is_readable = host::fault(version, &head.headers).is_none();
+    let access = Access::new(AccessPolicy::default()).from(true);
+    is_readable.then(|| access.refusal(&head, &mut Caller::default()).is_none())
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.

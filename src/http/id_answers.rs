@@ -13,13 +13,15 @@ use http_body_util::BodyExt;
 use mintleaf_core::shape::Shape;
 use mintleaf_core::tag::BizTag;
 
-use super::id_request::{Asked, Form, IdRequest};
+use super::id_request::{Form, IdDemand, IdPath, IdRequest};
 use super::ids::{self, IdQuery};
+use super::legacy::{self, Failure};
 use super::problem::Problem;
-use super::{legacy, spelling};
+use super::spelling;
 use crate::connection::answer_budget::{HeldBytes, OriginBudget};
 use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
-use crate::service::{ClusterService, IdService, Services, TakenIds};
+use crate::metrics::Mode;
+use crate::service::{ClusterService, Error, IdService, Services, TakenIds};
 
 /// Ids of a tag come in as few runs as there are segments to take them from: a handful.
 pub(super) const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;
@@ -55,12 +57,13 @@ impl IdAnswers {
     /// The answer to a request for ids, if it needs no waiting.
     #[inline]
     pub(super) fn held<T: AsRef<str>>(&self, request: &IdRequest<T>) -> Option<Response<Bytes>> {
-        let response = match (request.asked(), &request.form) {
-            (Asked::Segments(tag, wanted), _) => self.held_many(tag, wanted)?,
-            (Asked::Segment(tag), form) => one(form, Some(tag), self.ids.next_now(tag)?)?,
-            (Asked::Snowflake, form) => one(form, None, self.ids.next_snowflake_now()?)?,
-            (Asked::Snowflakes(_) | Asked::Nothing, _) => return None,
+        let (tag, id) = match request.demand() {
+            IdDemand::Segments(tag, wanted) => return self.held_many(tag, wanted),
+            IdDemand::Segment(tag) => (Some(tag), self.ids.next_now(tag)?),
+            IdDemand::Snowflake => (None, self.ids.next_snowflake_now()?),
+            IdDemand::Snowflakes(_) | IdDemand::Invalid => return None,
         };
+        let response = request.form.answer(tag, None, slice::from_ref(&ids::only(id)))?;
         self.ids.metrics().request_answered(request.path.mode());
         Some(response)
     }
@@ -73,8 +76,9 @@ impl IdAnswers {
             None => None,
         };
         let ids = self.ids.held_ids().take_exactly(tag, wanted.count)?;
-        let (head, body) = wanted.answer(Some(tag), &ids).into_parts();
+        let (head, body) = wanted.answer(Some(tag), None, &ids).ok()?.into_parts();
         let body = self.budget.hold_reserved(reserved, body)?;
+        self.ids.metrics().request_answered(Mode::Segment);
         Some(Response::from_parts(head, body))
     }
 
@@ -93,21 +97,40 @@ impl IdAnswers {
         response
     }
 
-    /// Takes the ids, or for HEAD checks whether there are any.
     async fn answer(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {
         let is_head = head.method == Method::HEAD;
         if request.path.is_leafs() {
-            let answer = legacy::answer(&self.ids, &self.cluster, request, is_head).await;
-            let answer = answer.unwrap_or_else(|failure| {
-                let path = spelling::asked_path_of(head);
-                failure.answer(&head.headers, path, self.ids.now_ms())
+            let answer = self.bare(request, is_head).await.unwrap_or_else(|failure| {
+                failure.answer(&head.headers, spelling::asked_path(head), self.ids.now_ms())
             });
             return answer.map(Body::from);
         }
-        match self.listed(request, is_head).await {
-            Ok(response) => response,
-            Err(problem) => problem.into_response(),
+        self.listed(request, is_head).await.unwrap_or_else(Problem::into_response)
+    }
+
+    /// The one id that a request on Leaf's paths asks for; for HEAD none, and only the head of that answer.
+    ///
+    /// # Errors
+    /// What Leaf says instead.
+    async fn bare(
+        &self,
+        request: &IdRequest<String>,
+        is_head: bool,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (of_tag, key) = (request.path == IdPath::LeafSegment, request.tag.as_str());
+        // Leaf treats a malformed key as one that it does not know.
+        if of_tag && key.is_empty() {
+            return Err(Failure::of_segment(Error::UnknownTag, key, true));
         }
+        let Form::Bare(Some(media_type)) = &request.form else {
+            return Err(Failure::not_acceptable());
+        };
+        let taken = self.take(of_tag.then_some(key), 1, is_head).await;
+        let TakenIds { numbers, text } = taken.map_err(|error| match of_tag {
+            true => Failure::of_segment(error, key, self.cluster.view().cluster_id.is_some()),
+            false => Failure::of_snowflake(error),
+        })?;
+        Ok(legacy::answer(media_type.clone(), text.as_deref(), &numbers))
     }
 
     /// Exactly the ids that a request of version 1 asks for; for HEAD none, and only the head of that answer.
@@ -127,28 +150,24 @@ impl IdAnswers {
             wanted.check(shape)?;
         }
         let reserved = self.reserve(tag, wanted, shape.as_deref())?;
-        let answer = match (tag, is_head) {
-            (Some(tag), false) => {
-                let TakenIds { numbers, text } = {
-                    let taken = self.ids.take(tag, wanted.count).await;
-                    taken.map_err(|error| Problem::of_tag(error, tag))?
-                };
-                match text {
-                    Some(text) => wanted.answer_shaped(tag, &text, &numbers)?,
-                    None => wanted.answer(Some(tag), &numbers),
-                }
-            }
-            (None, false) => wanted.answer(None, &self.ids.take_snowflakes(wanted.count).await?),
-            (Some(tag), true) => {
-                self.ids.could_take(tag, wanted.count).await?;
-                wanted.answer(Some(tag), &[])
-            }
-            (None, true) => {
-                self.ids.could_take_snowflakes().await?;
-                wanted.answer(None, &[])
-            }
-        };
+        let taken = self.take(tag, wanted.count, is_head).await;
+        let TakenIds { numbers, text } = taken.map_err(|error| match tag {
+            Some(tag) => Problem::of_tag(error, tag),
+            None => error.into(),
+        })?;
+        let answer = wanted.answer(tag, text.as_deref(), &numbers)?;
         Ok(hold(&self.budget, reserved, answer.map(Body::from)).await)
+    }
+
+    /// Takes ids of a tag, or snowflake ids; for HEAD none, but checks whether it could.
+    async fn take(&self, tag: Option<&str>, count: u64, is_head: bool) -> Result<TakenIds, Error> {
+        let numbers = match (tag, is_head) {
+            (Some(tag), false) => return self.ids.take(tag, count).await,
+            (None, false) => self.ids.take_snowflakes(count).await?,
+            (Some(tag), true) => self.ids.could_take(tag, count).await.map(|()| Vec::new())?,
+            (None, true) => self.ids.could_take_snowflakes().await.map(|()| Vec::new())?,
+        };
+        Ok(TakenIds::plain(numbers))
     }
 
     /// Memory for an answer, if that may be long.
@@ -171,17 +190,6 @@ impl IdAnswers {
         };
         let Some(bytes) = long else { return Ok(None) };
         self.budget.reserve(bytes).map(Some).ok_or_else(Problem::unread_answers)
-    }
-}
-
-/// The answer with one id in this form; `None` where the form has no such answer.
-#[inline]
-fn one(form: &Form, tag: Option<&str>, id: u64) -> Option<Response<Bytes>> {
-    match form {
-        Form::Bare(media_type) => Some(legacy::number(id, media_type.clone()?)),
-        Form::Listed(wanted) => {
-            Some(wanted.as_ref().ok()?.answer(tag, slice::from_ref(&ids::only(id))))
-        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! The one reading of a request for ids: its path, its tag, its count, and the form of the answer.
 //!
 //! The fast path uses it to read requests from their bytes, and the dispatch for requests that hyper has read. Both
-//! take and answer what [`Asked`] says.
+//! take and answer what [`IdDemand`] says.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
+use axum::body::Bytes;
 use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, Uri};
+use mintleaf_core::shape::id_text::IdText;
 use mintleaf_core::tag::BizTag;
 
 use super::ids::{self, IdQuery};
+use super::legacy;
 use super::media_type::{self, MediaType};
 use super::problem::Problem;
 use crate::access::{Endpoint, Route, get_of};
@@ -125,21 +129,21 @@ impl<'a> IdTarget<'a> {
 
 /// What the headers of a request say about its answer. They are judged once for all requests with the same headers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct AcceptedType {
     /// Whether ids are wanted as text in version 1.
     text: bool,
     /// The media type of a bare id on Leaf's paths; `None` when the client accepts no possible one.
     bare: Option<HeaderValue>,
 }
 
-impl Wish {
+impl AcceptedType {
     /// Reads what a client accepts.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         Self { text: ids::wants_text(headers), bare: bare_type(headers) }
     }
 }
 
-impl Default for Wish {
+impl Default for AcceptedType {
     fn default() -> Self {
         Self { text: false, bare: Some(BARE_ID) }
     }
@@ -181,17 +185,32 @@ pub(super) enum Form {
 impl Form {
     /// The form of the answer to a request at `path`, with this query, by a client with this wish.
     #[inline]
-    pub(super) fn of(path: IdPath, query: Option<&str>, wish: &Wish) -> Self {
+    pub(super) fn of(path: IdPath, query: Option<&str>, wish: &AcceptedType) -> Self {
         match path.is_leafs() {
             true => Self::Bare(wish.bare.clone()),
             false => Self::Listed(IdQuery::of(query, wish.text)),
+        }
+    }
+
+    /// The answer with these ids in this form, as [`IdQuery::answer`] and [`legacy::answer`] write them; `None` where
+    /// the form has none.
+    #[inline]
+    pub(super) fn answer(
+        &self,
+        tag: Option<&str>,
+        text: Option<&IdText>,
+        taken: &[Range<u64>],
+    ) -> Option<Response<Bytes>> {
+        match self {
+            Self::Bare(media_type) => Some(legacy::answer(media_type.clone()?, text, taken)),
+            Self::Listed(wanted) => wanted.as_ref().ok()?.answer(tag, text, taken).ok(),
         }
     }
 }
 
 /// The ids that a request asks for, if there is nothing wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+pub(super) enum IdDemand<'a> {
     /// The next id of a tag.
     Segment(&'a str),
     /// Many ids of a tag, or one id in another style than a request without a query gets.
@@ -201,7 +220,7 @@ pub(super) enum Asked<'a> {
     /// Many snowflake ids.
     Snowflakes(&'a IdQuery),
     /// No ids: the answer is an error.
-    Nothing,
+    Invalid,
 }
 
 /// A request for ids. `T` holds its tag, which is empty where the path has no readable tag.
@@ -217,8 +236,8 @@ impl<'a> IdRequest<Cow<'a, str>> {
     pub(super) fn read(uri: &'a Uri, headers: &HeaderMap) -> Option<Self> {
         let IdTarget { path, tag, query } = IdTarget::read(uri.path(), uri.query())?;
         let wish = match path.is_leafs() {
-            true => Wish { text: false, bare: bare_type(headers) },
-            false => Wish { text: ids::wants_text(headers), bare: None },
+            true => AcceptedType { text: false, bare: bare_type(headers) },
+            false => AcceptedType { text: ids::wants_text(headers), bare: None },
         };
         Some(Self { path, tag, form: Form::of(path, query, &wish) })
     }
@@ -232,26 +251,26 @@ impl<'a> IdRequest<Cow<'a, str>> {
 impl<T: AsRef<str>> IdRequest<T> {
     /// The ids that are asked for.
     #[inline]
-    pub(super) fn asked(&self) -> Asked<'_> {
+    pub(super) fn demand(&self) -> IdDemand<'_> {
         let tag = self.tag.as_ref();
         match (self.path, &self.form) {
-            (IdPath::LeafSegment, Form::Bare(Some(_))) if !tag.is_empty() => Asked::Segment(tag),
-            (IdPath::LeafSnowflake, Form::Bare(Some(_))) => Asked::Snowflake,
+            (IdPath::LeafSegment, Form::Bare(Some(_))) if !tag.is_empty() => IdDemand::Segment(tag),
+            (IdPath::LeafSnowflake, Form::Bare(Some(_))) => IdDemand::Snowflake,
             (IdPath::Segment, Form::Listed(Ok(wanted))) if !tag.is_empty() => {
                 if wanted.is_one() {
-                    Asked::Segment(tag)
+                    IdDemand::Segment(tag)
                 } else {
-                    Asked::Segments(tag, wanted)
+                    IdDemand::Segments(tag, wanted)
                 }
             }
             (IdPath::Snowflake, Form::Listed(Ok(wanted))) => {
                 if wanted.is_one() {
-                    Asked::Snowflake
+                    IdDemand::Snowflake
                 } else {
-                    Asked::Snowflakes(wanted)
+                    IdDemand::Snowflakes(wanted)
                 }
             }
-            _ => Asked::Nothing,
+            _ => IdDemand::Invalid,
         }
     }
 

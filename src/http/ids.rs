@@ -1,23 +1,25 @@
 //! Ids as version 1 writes them: as JSON strings, as ranges, or as text; those of a tag, and snowflake ids.
 
-mod shaped;
-
 use std::ops::Range;
 
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response};
-use mintleaf_core::shape::{IdText, Shape};
+use mintleaf_core::shape::Shape;
+use mintleaf_core::shape::id_text::IdText;
 
 use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
 use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
+use crate::service::NOT_CONSECUTIVE;
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
 /// Bytes of an answer in JSON besides its ids or ranges and its tag.
 const FRAME_BYTES: usize = 40;
+/// The same of a shaped tag, whose answers may name a period, and say that the ids are for the call that asked.
+const SHAPED_FRAME_BYTES: usize = 80;
 
 /// Bytes of the longest id in a list, with what surrounds it.
 const ID_BYTES_MAX: u64 = 19 + 3;
@@ -106,9 +108,16 @@ impl IdQuery {
     /// Checks whether this style suits ids of a tag of this shape.
     ///
     /// # Errors
-    /// `invalid_argument` for ranges of hidden ids: their ends would show ids that must be hard to guess.
+    /// `invalid_argument` for ranges of ids that are not consecutive: their ends say nothing of the rest.
     pub(super) fn check(&self, shape: &Shape) -> Result<(), Problem> {
-        if self.style.ranges && shape.hidden.is_some() { Err(no_ranges()) } else { Ok(()) }
+        self.check_ranges(shape.has_consecutive_ids())
+    }
+
+    fn check_ranges(&self, has_consecutive_ids: bool) -> Result<(), Problem> {
+        if !self.style.ranges || has_consecutive_ids {
+            return Ok(());
+        }
+        Err(Problem::invalid("format", format_args!("must not be ranges: {NOT_CONSECUTIVE}")))
     }
 
     /// The same as [`long_bytes_max`](Self::long_bytes_max), for a tag of this shape, whose ids come in few runs.
@@ -117,30 +126,8 @@ impl IdQuery {
             return self.long_bytes_max(tag, RANGED_IDS_MAX);
         }
         let ids = self.count as usize * (IdText::json_bytes_max(&shape.format) + 1);
-        let bytes = shaped::FRAME_BYTES + 2 * tag.map_or(0, str::len) + ids;
+        let bytes = SHAPED_FRAME_BYTES + 2 * tag.map_or(0, str::len) + ids;
         (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
-    }
-
-    /// The answer with ids of a shaped tag, made of these numbers of its line. Ranges are of the numbers.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
-    pub(super) fn answer_shaped(
-        &self,
-        tag: &str,
-        text: &IdText,
-        numbers: &[Range<u64>],
-    ) -> Result<Response<Bytes>, Problem> {
-        if self.style.ranges && text.is_hidden() {
-            return Err(no_ranges());
-        }
-        let body = match self.style {
-            AnswerStyle { text: true, ranges: true } => body(None, numbers, self.style),
-            AnswerStyle { text: true, ranges: false } => shaped::text_ids(text, numbers),
-            AnswerStyle { text: false, ranges: true } => shaped::json_ranges(tag, text, numbers),
-            AnswerStyle { text: false, ranges: false } => shaped::json_ids(tag, text, numbers),
-        };
-        Ok(responded(body, self.style))
     }
 
     /// The content type of the answer.
@@ -164,7 +151,7 @@ impl IdQuery {
         head: impl FnOnce(&mut Vec<u8>, usize),
     ) {
         if self.style != (AnswerStyle { ranges: false, text: true }) {
-            let body = body(tag, taken, self.style);
+            let body = body(tag, None, taken, self.style);
             head(out, body.len());
             return out.extend_from_slice(&body);
         }
@@ -176,14 +163,24 @@ impl IdQuery {
         taken.iter().for_each(|range| decimal::append(out, range.clone(), "", "\n"));
     }
 
-    /// The answer with these ids, of a tag or of none.
-    pub(super) fn answer(&self, tag: Option<&str>, taken: &[Range<u64>]) -> Response<Bytes> {
-        encode(tag, taken, self.style)
+    /// The answer with these ids, of a tag or of none. `text` makes the ids of a shaped tag from these numbers of its
+    /// line. Ranges are of the numbers, where ids show them; otherwise they are refused.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(super) fn answer(
+        &self,
+        tag: Option<&str>,
+        text: Option<&IdText>,
+        taken: &[Range<u64>],
+    ) -> Result<Response<Bytes>, Problem> {
+        self.check_ranges(text.is_none_or(IdText::has_consecutive_ids))?;
+        let mut response = Response::new(Bytes::from(body(tag, text, taken, self.style)));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, self.style.media_type());
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
     }
-}
-
-fn no_ranges() -> Problem {
-    Problem::invalid("format", "must not be ranges for a tag with digits: its ids have no order")
 }
 
 /// The range of one id. An id is at most 2^63-1, so its end fits.
@@ -221,20 +218,13 @@ impl AnswerStyle {
     }
 }
 
-fn encode(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Response<Bytes> {
-    responded(body(tag, taken, style), style)
-}
-
-fn responded(body: Vec<u8>, style: AnswerStyle) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(body));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, style.media_type());
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn body(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Vec<u8> {
-    let mut body = Writer::new(tag, taken, style);
+fn body(
+    tag: Option<&str>,
+    text: Option<&IdText>,
+    taken: &[Range<u64>],
+    style: AnswerStyle,
+) -> Vec<u8> {
+    let mut body = Writer::new(tag, text, taken, style);
     match style {
         AnswerStyle { text: true, ranges: true } => body.text_ranges(taken),
         AnswerStyle { text: true, ranges: false } => body.text_ids(taken),
@@ -244,21 +234,29 @@ fn body(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Vec<u8> 
     body.out
 }
 
-/// Writes a body into one buffer that is large enough from the start.
-struct Writer {
+/// Writes a body into one buffer, which is large enough from the start for ids that are numbers.
+struct Writer<'a> {
     out: Vec<u8>,
     digits: itoa::Buffer,
+    /// What makes the ids of a shaped tag.
+    text: Option<&'a IdText>,
 }
 
-impl Writer {
-    fn new(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Self {
+impl<'a> Writer<'a> {
+    fn new(
+        tag: Option<&str>,
+        text: Option<&'a IdText>,
+        taken: &[Range<u64>],
+        style: AnswerStyle,
+    ) -> Self {
         let (items, item_bytes_max) = match style.ranges {
             true => (taken.len() as u64, RANGE_BYTES_MAX),
             false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
         };
         let items = (items * item_bytes_max) as usize + decimal::SLACK;
-        let capacity = FRAME_BYTES + tag.map_or(0, str::len) + items;
-        Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new() }
+        let frame = if text.is_some() { SHAPED_FRAME_BYTES } else { FRAME_BYTES };
+        let capacity = frame + tag.map_or(0, str::len) + items;
+        Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new(), text }
     }
 
     fn raw(&mut self, text: &str) {
@@ -277,18 +275,33 @@ impl Writer {
             let _ = serde_json::to_writer(&mut self.out, tag);
             self.raw(",");
         }
+        if let Some(period) = self.text.and_then(IdText::period) {
+            self.raw(r#""period":""#);
+            self.number(period.0.into());
+            self.raw("\",");
+        }
+    }
+
+    fn end(&mut self) {
+        self.raw(if self.text.is_some() { r#"],"lease":false}"# } else { "]}" });
     }
 
     fn json_ids(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
         self.head(tag);
         self.raw(r#""ids":["#);
-        for range in taken {
-            decimal::append(&mut self.out, range.clone(), "\"", "\",");
+        for range in taken.iter().cloned() {
+            match self.text {
+                None => decimal::append(&mut self.out, range, "\"", "\","),
+                Some(text) => range.for_each(|number| {
+                    text.append_json(number, &mut self.out);
+                    self.out.push(b',');
+                }),
+            }
         }
         if self.out.last() == Some(&b',') {
             self.out.pop();
         }
-        self.raw("]}");
+        self.end();
     }
 
     fn json_ranges(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
@@ -301,12 +314,18 @@ impl Writer {
             self.number(range.end);
             self.raw(r#""}"#);
         }
-        self.raw("]}");
+        self.end();
     }
 
     fn text_ids(&mut self, taken: &[Range<u64>]) {
-        for range in taken {
-            decimal::append(&mut self.out, range.clone(), "", "\n");
+        for range in taken.iter().cloned() {
+            match self.text {
+                None => decimal::append(&mut self.out, range, "", "\n"),
+                Some(text) => range.for_each(|number| {
+                    text.append(number, &mut self.out);
+                    self.out.push(b'\n');
+                }),
+            }
         }
     }
 
@@ -323,32 +342,70 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::slice;
 
-    fn body(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
-        let response = encode(Some("a\"b"), taken, AnswerStyle { ranges, text });
-        String::from_utf8(response.into_body().to_vec()).unwrap()
+    use mintleaf_core::shape::{PeriodNumber, TextFormat};
+
+    use super::*;
+
+    fn written(
+        tag: Option<&str>,
+        text: Option<&IdText>,
+        taken: &[Range<u64>],
+        style: AnswerStyle,
+    ) -> String {
+        String::from_utf8(body(tag, text, taken, style)).unwrap()
+    }
+
+    fn of_tag(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
+        written(Some("a\"b"), None, taken, AnswerStyle { ranges, text })
     }
 
     #[test]
     fn ids_are_written_in_every_style() {
         let taken = [1..3, 10..11];
-        assert_eq!(body(&taken, false, false), r#"{"tag":"a\"b","ids":["1","2","10"]}"#);
+        assert_eq!(of_tag(&taken, false, false), r#"{"tag":"a\"b","ids":["1","2","10"]}"#);
         assert_eq!(
-            body(&taken, true, false),
+            of_tag(&taken, true, false),
             r#"{"tag":"a\"b","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}]}"#
         );
-        let tagless = encode(None, &taken, AnswerStyle { ranges: false, text: false });
-        assert_eq!(tagless.body(), r#"{"ids":["1","2","10"]}"#);
-        assert_eq!(body(&taken, false, true), "1\n2\n10\n");
-        assert_eq!(body(&taken, true, true), "1-3\n10-11\n");
+        let tagless = written(None, None, &taken, AnswerStyle { ranges: false, text: false });
+        assert_eq!(tagless, r#"{"ids":["1","2","10"]}"#);
+        assert_eq!(of_tag(&taken, false, true), "1\n2\n10\n");
+        assert_eq!(of_tag(&taken, true, true), "1-3\n10-11\n");
+    }
+
+    #[test]
+    fn ids_of_a_shaped_tag_are_written_in_every_style() {
+        let format = Some(TextFormat::parse("\"{period}-{id:03}").unwrap());
+        let text = IdText::new(&Shape { format, ..Shape::default() }, Some(PeriodNumber(2026)));
+        let taken = [1..3, 10..11];
+        let shaped = |ranges, as_text| {
+            let style = AnswerStyle { ranges, text: as_text };
+            written(Some("a\"b"), Some(&text), &taken, style)
+        };
+        assert_eq!(
+            shaped(false, false),
+            r#"{"tag":"a\"b","period":"2026","ids":["\"2026-001","\"2026-002","\"2026-010"],"lease":false}"#
+        );
+        assert_eq!(
+            shaped(true, false),
+            r#"{"tag":"a\"b","period":"2026","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}],"lease":false}"#
+        );
+        assert_eq!(shaped(false, true), "\"2026-001\n\"2026-002\n\"2026-010\n");
+        assert_eq!(shaped(true, true), "1-3\n10-11\n");
+        let bare = IdText::new(&Shape::default(), None);
+        let style = AnswerStyle { ranges: false, text: false };
+        assert_eq!(
+            written(Some("a"), Some(&bare), slice::from_ref(&only(7)), style),
+            r#"{"tag":"a","ids":["7"],"lease":false}"#
+        );
     }
 
     #[test]
     fn the_largest_id_is_written_whole() {
         let last = i64::MAX as u64;
-        let written = body(slice::from_ref(&only(last)), false, true);
+        let written = of_tag(slice::from_ref(&only(last)), false, true);
         assert_eq!(written, "9223372036854775807\n");
     }
 

@@ -1,4 +1,4 @@
-//! Leaf's pages for people, `/cache` and `/db`.
+//! Leaf's pages for people, `/cache` and `/db`; and `/openapi`, which leads to the description of the interface.
 //!
 //! They are self-contained HTML without scripts. Every value is escaped, because a tag may be any
 //! text.
@@ -67,6 +67,15 @@ pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, P
     Ok(html("db", &table(columns, rows, page.next.is_some())))
 }
 
+/// `/openapi`: where people and programs find the interface described. It reveals nothing of the cluster.
+pub(super) async fn interface() -> Html {
+    html(
+        "openapi",
+        "<p>For programs, and for any viewer of OpenAPI: <a href=\"/openapi.json\">/openapi.json</a>.</p>\
+         <p>For people: <code>docs/api.md</code> in the release.</p>",
+    )
+}
+
 /// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` is true when there are others behind them.
 fn table<const N: usize>(
     columns: [&str; N],
@@ -118,7 +127,7 @@ const STYLE: &str = "\
     th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}";
 
 /// Makes text safe between tags and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -11,12 +11,12 @@ const WORD: usize = 16;
 
 /// Bytes in whole pieces. The bytes behind `length` mean nothing.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct ChunkedBytes {
     pieces: Vec<[u8; PIECE]>,
     length: usize,
 }
 
-impl Pieces {
+impl ChunkedBytes {
     /// The same bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut pieces = Self::default();
@@ -81,7 +81,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
         ) {
             let mut out = before.clone();
-            Pieces::of(&bytes).append_to(&mut out);
+            ChunkedBytes::of(&bytes).append_to(&mut out);
             prop_assert_eq!(out, [before, bytes].concat());
         }
 

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRef, Request, State};
+use axum::extract::{FromRef, State};
 use axum::handler::Handler;
 use axum::http::Response;
+use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences,
-    snowflake, spelling, tags,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, sequences, snowflake,
+    spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
@@ -67,11 +68,9 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::RemoveNode => delete(cluster::remove),
         Endpoint::Transfer => post(cluster::transfer),
         Endpoint::RaiseLevel => post(cluster::raise_level),
-        #[cfg(feature = "next-level")]
-        Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
-        Endpoint::Reference => get(reference::page),
+        Endpoint::Reference => get(pages::interface),
     })
 }
 
@@ -86,13 +85,13 @@ fn by_any_method<T: 'static>(handler: impl Handler<T, Services>) -> MethodRouter
 }
 
 /// The answer for a path without a handler: below `/api/` it is Leaf's.
-async fn nothing_here(State(ids): State<Arc<IdService>>, request: Request) -> Response<Body> {
-    let path = spelling::asked_path(&request);
+async fn nothing_here(State(ids): State<Arc<IdService>>, head: Parts) -> Response<Body> {
+    let path = spelling::asked_path(&head);
     // A respelt path is one of Leaf's, even if its last slash is gone.
-    if path == request.uri().path() && !spelling::is_below_api(path) {
+    if path == head.uri.path() && !spelling::is_below_api(path) {
         return Problem::not_found().into_response();
     }
-    legacy::Failure::not_found().answer(request.headers(), path, ids.now_ms()).map(Body::from)
+    legacy::Failure::not_found().answer(&head.headers, path, ids.now_ms()).map(Body::from)
 }
 
 // A handler names the service that it needs as its state.

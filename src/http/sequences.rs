@@ -43,7 +43,7 @@ pub(super) async fn take(
     };
     let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
     let answer = match wanted.is_text() {
-        true => wanted.answer(None, std::slice::from_ref(&numbers)).map(Body::from),
+        true => wanted.answer(None, None, std::slice::from_ref(&numbers))?.map(Body::from),
         false => Json(SequenceBody::of(tag, key, numbers, wanted.is_ranges())).into_response(),
     };
     Ok(hold(&budget, reserved, answer).await)

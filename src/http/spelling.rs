@@ -2,8 +2,8 @@
 //!
 //! A request is respelt before anything judges it, so that its rights, its route and its ids are those of one path.
 
+use axum::http::request::Parts;
 use axum::http::uri::{PathAndQuery, Uri};
-use axum::http::{Request, request::Parts};
 
 /// What all paths of Leaf's interface begin with, except its pages.
 const LEAF_API: &str = "/api/";
@@ -15,37 +15,31 @@ struct AskedPath(String);
 
 /// Gives a request to one of Leaf's paths that path's own spelling.
 #[inline]
-pub(super) fn respell<B>(request: &mut Request<B>) {
-    let path = request.uri().path();
+pub(super) fn normalize(head: &mut Parts) {
+    let path = head.uri.path();
     if path.ends_with('/') || path.contains("//") {
-        respell_odd(request);
+        normalize_odd(head);
     }
 }
 
 #[cold]
-fn respell_odd<B>(request: &mut Request<B>) {
-    let asked = request.uri().path().to_owned();
-    let Some(mut target) = respelt(&asked) else { return };
-    if let Some(query) = request.uri().query() {
+fn normalize_odd(head: &mut Parts) {
+    let asked = head.uri.path().to_owned();
+    let Some(mut target) = normalized(&asked) else { return };
+    if let Some(query) = head.uri.query() {
         target = target + "?" + query;
     }
-    let mut parts = request.uri().clone().into_parts();
+    let mut parts = head.uri.clone().into_parts();
     let Ok(path_and_query) = PathAndQuery::try_from(target) else { return };
     parts.path_and_query = Some(path_and_query);
     if let Ok(uri) = Uri::from_parts(parts) {
-        *request.uri_mut() = uri;
-        request.extensions_mut().insert(AskedPath(asked));
+        head.uri = uri;
+        head.extensions.insert(AskedPath(asked));
     }
 }
 
-/// The path that a request came with.
-pub(super) fn asked_path<B>(request: &Request<B>) -> &str {
-    let asked = request.extensions().get::<AskedPath>();
-    asked.map_or(request.uri().path(), |asked| &asked.0)
-}
-
 /// The path that a request with this head came with.
-pub(super) fn asked_path_of(head: &Parts) -> &str {
+pub(super) fn asked_path(head: &Parts) -> &str {
     head.extensions.get::<AskedPath>().map_or(head.uri.path(), |asked| &asked.0)
 }
 
@@ -55,7 +49,7 @@ pub(super) fn is_below_api(path: &str) -> bool {
 }
 
 /// The path of Leaf that another spelling stands for; `None` for any other path.
-fn respelt(path: &str) -> Option<String> {
+fn normalized(path: &str) -> Option<String> {
     let mut plain = String::with_capacity(path.len());
     for character in path.chars() {
         if character != '/' || !plain.ends_with('/') {
@@ -71,6 +65,8 @@ fn respelt(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Request;
+
     use super::*;
 
     #[test]
@@ -89,21 +85,23 @@ mod tests {
             ("/v1/segment/a/", None),
             ("/livez/", None),
         ] {
-            assert_eq!(respelt(asked).as_deref(), plain, "{asked}");
+            assert_eq!(normalized(asked).as_deref(), plain, "{asked}");
         }
     }
 
     #[test]
     fn a_request_is_respelt_with_its_query_and_remembers_its_path() {
-        let mut request = Request::get("//api/segment/get/a/?x=//").body(()).unwrap();
-        respell(&mut request);
-        assert_eq!(request.uri(), "/api/segment/get/a?x=//");
-        assert_eq!(asked_path(&request), "//api/segment/get/a/");
-        let mut whole = Request::get("http://host:1/api//segment/get/a").body(()).unwrap();
-        respell(&mut whole);
-        assert_eq!(whole.uri(), "http://host:1/api/segment/get/a");
-        let mut other = Request::get("/v1//snowflake").body(()).unwrap();
-        respell(&mut other);
-        assert_eq!((other.uri().path(), asked_path(&other)), ("/v1//snowflake", "/v1//snowflake"));
+        let normalized = |uri: &str| {
+            let (mut head, ()) = Request::get(uri).body(()).unwrap().into_parts();
+            normalize(&mut head);
+            head
+        };
+        let odd = normalized("//api/segment/get/a/?x=//");
+        assert_eq!(odd.uri, "/api/segment/get/a?x=//");
+        assert_eq!(asked_path(&odd), "//api/segment/get/a/");
+        let whole = normalized("http://host:1/api//segment/get/a");
+        assert_eq!(whole.uri, "http://host:1/api/segment/get/a");
+        let other = normalized("/v1//snowflake");
+        assert_eq!((other.uri.path(), asked_path(&other)), ("/v1//snowflake", "/v1//snowflake"));
     }
 }

@@ -13,16 +13,9 @@ pub(super) fn shape(fields: &mut Fields) -> Result<ShapeSpec, Problem> {
     let digits = u64::from(*HIDDEN_DIGITS.start())..=u64::from(*HIDDEN_DIGITS.end());
     let digits = fields.integer("digits", digits)?;
     Ok(ShapeSpec {
-        kind: choice(fields, "kind", [Kind::Segment, Kind::Sequence], Kind::name)?
-            .unwrap_or_default(),
-        order: choice(fields, "order", [Order::Trend, Order::Strict], Order::name)?
-            .unwrap_or_default(),
-        period: choice(
-            fields,
-            "period",
-            [PeriodLength::Day, PeriodLength::Month, PeriodLength::Year],
-            PeriodLength::name,
-        )?,
+        kind: choice(fields, "kind", Kind::ALL, Kind::name)?.unwrap_or_default(),
+        order: choice(fields, "order", Order::ALL, Order::name)?.unwrap_or_default(),
+        period: choice(fields, "period", PeriodLength::ALL, PeriodLength::name)?,
         time_zone: fields.text("time_zone")?,
         format: fields.text("format")?,
         digits: digits.and_then(|digits| u8::try_from(digits).ok()),

@@ -2,7 +2,6 @@
 
 mod description;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -13,12 +12,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
-use crate::server::{NodeConfig, PeerSecurity, RunningNode};
+use crate::config::{DevArgs, DevConfig, PlaceArgs};
+use crate::server::{Process, RunningNode};
 
 struct Served {
     node: Option<RunningNode>,
@@ -30,38 +28,13 @@ struct Served {
 impl Served {
     fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let config = NodeConfig {
-            moved: false,
-            node_id: 1,
-            http: "127.0.0.1:0".parse().unwrap(),
-            resp: None,
-            raft: None,
-            data: data.path().join("node"),
-            peers: BTreeMap::from([(1, String::new())]),
-            join: None,
-            advertise_http: None,
-            advertise_raft: None,
-            zone: None,
-            security: PeerSecurity::Plain,
-            auth: None,
-            client_tls: None,
-            insecure: false,
-            auto_create_tags: true,
-            tags_max: TAGS_MAX_DEFAULT,
-            sequence_memory: 1 << 20,
-            snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
-            drain: Duration::ZERO,
-            clients: Default::default(),
-            peer_connections_max: 0,
-            snowflake: SnowflakeSettings {
-                format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
-                pool: WorkerPool::all(Layout::LEAF),
-                window: Duration::from_secs(60),
-                max_clock_skew: Duration::from_secs(2),
-                worker_ids: Vec::new(),
-            },
+        let place = PlaceArgs {
+            http: Some("127.0.0.1:0".to_owned()),
+            data: Some(data.path().join("node")),
+            ..Default::default()
         };
-        let node = RunningNode::start(&config).unwrap();
+        let config = DevConfig::resolve(DevArgs { nodes: 1, place, ..Default::default() }).unwrap();
+        let node = RunningNode::start(&config.first, &Process::default()).unwrap();
         let address = node.http_addr();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         Self { node: Some(node), address, runtime, _data: data }

@@ -8,14 +8,15 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connection::answer_budget::{HeldBytes, OriginBudget};
+use crate::connection::answer_budget::OriginBudget;
 use crate::connection::buffers::Leftover;
+use crate::connection::outbox::Outbox;
 use crate::connection::watchdog::Progress;
 use crate::limits::UNSENT_BYTES_MAX;
 
@@ -33,14 +34,10 @@ pub(super) struct WriteBuffer {
 
 #[derive(Debug, Default)]
 struct Unsent {
-    bytes: Vec<u8>,
-    /// How many of the bytes are sent.
-    sent: usize,
+    outbox: Outbox,
     /// Whether a write was refused since the last look, because the buffer was full. Nothing but
     /// `drive` wakes its writer.
     refused: bool,
-    /// What the bytes take of the node's budget, once the socket has not taken all of them.
-    held: Option<HeldBytes>,
 }
 
 impl WriteBuffer {
@@ -56,21 +53,19 @@ impl WriteBuffer {
 
     /// Whether the client has yet to take some of the written bytes.
     pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.lock().bytes.is_empty()
+        !self.unsent.lock().outbox.bytes.is_empty()
     }
 
     /// The transport for hyper: it reads the leftover input, then from `read`; it writes into this
     /// buffer, which begins with the leftover answers.
     pub(super) fn attach<R>(&self, read: R, leftover: Leftover) -> AttachedTransport<R> {
-        self.unsent.lock().bytes = leftover.unsent;
+        self.unsent.lock().outbox.bytes = leftover.unsent;
         AttachedTransport { read, unread: leftover.unread.into(), write_buffer: self.clone() }
     }
 
     /// Changes what is not sent yet.
     pub(super) fn change_unsent(&self, change: impl FnOnce(&mut Vec<u8>)) {
-        let Unsent { bytes, sent, .. } = &mut *self.unsent.lock();
-        bytes.drain(..std::mem::take(sent));
-        change(bytes);
+        change(self.unsent.lock().outbox.unsent());
     }
 
     /// Runs a connection on an attached transport until it ends, returning its outcome, or until the socket breaks.
@@ -112,40 +107,9 @@ impl WriteBuffer {
         context: &mut Context<'_>,
         socket: &mut W,
     ) -> Poll<io::Result<()>> {
-        let mut unsent = self.unsent.lock();
-        while unsent.sent < unsent.bytes.len() {
-            let rest = &unsent.bytes[unsent.sent..];
-            let Poll::Ready(taken) = Pin::new(&mut *socket).poll_write(context, rest) else {
-                if unsent.held.is_none() {
-                    unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
-                }
-                return Poll::Pending;
-            };
-            match taken {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(taken) => {
-                    unsent.sent += taken;
-                    self.progress.sent(taken);
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        // A layer of TLS may hold what it took until the socket takes it.
-        if unsent.sent > 0 {
-            match Pin::new(&mut *socket).poll_flush(context) {
-                Poll::Ready(flushed) => flushed?,
-                Poll::Pending => {
-                    if unsent.held.is_none() {
-                        unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
-                    }
-                    return Poll::Pending;
-                }
-            }
-        }
-        unsent.sent = 0;
-        unsent.bytes.clear();
-        unsent.bytes.shrink_to(KEPT_BYTES_MAX);
-        unsent.held = None;
+        let outbox = &mut self.unsent.lock().outbox;
+        ready!(outbox.poll_send(context, socket, &self.progress, &self.answers))?;
+        outbox.bytes.shrink_to(KEPT_BYTES_MAX);
         Poll::Ready(Ok(()))
     }
 
@@ -198,9 +162,9 @@ impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
         let mut unsent = self.write_buffer.unsent.lock();
         let (mut wanted, mut taken) = (0, 0);
         for slice in slices {
-            let room = UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len());
+            let room = UNSENT_BYTES_MAX.saturating_sub(unsent.outbox.bytes.len());
             let fits = slice.len().min(room);
-            unsent.bytes.extend_from_slice(&slice[..fits]);
+            unsent.outbox.bytes.extend_from_slice(&slice[..fits]);
             (wanted, taken) = (wanted + slice.len(), taken + fits);
         }
         if taken == 0 && wanted > 0 {
@@ -271,21 +235,6 @@ mod tests {
         let mut answers = String::new();
         client.read_to_string(&mut answers).await.unwrap();
         answers
-    }
-
-    #[tokio::test]
-    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
-        let (mut client, server) = tokio::io::duplex(WINDOW);
-        let mut keeps_bytes = tokio::io::BufWriter::new(server);
-        let write_buffer =
-            WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()).of(None));
-        write_buffer.unsent.lock().bytes = b"answer".to_vec();
-        write_buffer.send(&mut keeps_bytes).await.unwrap();
-        let mut heard = [0; 6];
-        let within = std::time::Duration::from_secs(5);
-        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
-        read.expect("the bytes are not kept").unwrap();
-        assert!(&heard == b"answer" && !write_buffer.has_unsent());
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::places::{Claim, Place, Places};
+use super::places::{Claim, ConnectionLimits, ConnectionPermit};
 use crate::connection::drain::{Drain, DrainPhase};
 use crate::http;
 use crate::metrics::Protocol;
@@ -28,14 +28,14 @@ const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Accepted {
     pub(super) protocol: Protocol,
     pub(super) stream: std::net::TcpStream,
-    pub(super) place: Place,
+    pub(super) place: ConnectionPermit,
 }
 
 pub(super) struct Acceptor {
     protocol: Protocol,
     workers: Vec<mpsc::Sender<Accepted>>,
     next: usize,
-    places: Places,
+    places: ConnectionLimits,
     services: Services,
 }
 
@@ -43,7 +43,7 @@ impl Acceptor {
     pub(super) fn new(
         protocol: Protocol,
         workers: Vec<mpsc::Sender<Accepted>>,
-        places: Places,
+        places: ConnectionLimits,
         services: Services,
     ) -> Self {
         Self { protocol, workers, next: 0, places, services }
@@ -95,7 +95,7 @@ impl Acceptor {
     }
 
     /// A place for a newcomer, if there is one soon.
-    async fn place_for(&mut self, address: IpAddr) -> Option<Place> {
+    async fn place_for(&mut self, address: IpAddr) -> Option<ConnectionPermit> {
         let began = Instant::now();
         loop {
             let now = Instant::now();

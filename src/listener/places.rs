@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use self::unproven::{PlaceId, Unproven};
-use crate::connection::origin::Origin;
+use self::unproven::{PermitId, Unproven};
+use crate::connection::origin::ClientSubnet;
 use crate::connection::watchdog::{LOOK_INTERVAL, Progress};
 
 /// Connections of each protocol that may be about to end while their places are given to others already.
@@ -43,13 +43,13 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    id: PlaceId,
-    freed: mpsc::UnboundedSender<PlaceId>,
+pub(super) struct ConnectionPermit {
+    id: PermitId,
+    freed: mpsc::UnboundedSender<PermitId>,
     pub(super) progress: Arc<Progress>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         // The acceptor is gone only when the node stops.
         let _ = self.freed.send(self.id);
@@ -57,13 +57,13 @@ impl Drop for Place {
 }
 
 #[derive(Debug)]
-struct Taken {
-    id: PlaceId,
+struct TakenPermit {
+    id: PermitId,
     since: Instant,
     progress: Arc<Progress>,
 }
 
-impl Taken {
+impl TakenPermit {
     /// How long the connection has been idle, if for long enough to make room.
     fn idle(&self, now: Instant) -> Option<Duration> {
         if self.progress.received_bytes() == 0 {
@@ -79,7 +79,7 @@ impl Taken {
 /// The connections of one origin.
 #[derive(Debug, Default)]
 struct Holder {
-    taken: Vec<Taken>,
+    taken: Vec<TakenPermit>,
     /// When a search for an idle one last failed.
     searched_in_vain: Option<Instant>,
 }
@@ -87,7 +87,7 @@ struct Holder {
 /// A connection that was asked to leave.
 #[derive(Debug)]
 struct Leaver {
-    id: PlaceId,
+    id: PermitId,
     progress: Arc<Progress>,
     /// What had come in by then. The connection stays if more came in before it learned of the request. `None`: it
     /// stays if it has shown a token before that.
@@ -95,7 +95,7 @@ struct Leaver {
 }
 
 impl Leaver {
-    fn of(id: PlaceId, progress: Arc<Progress>) -> Self {
+    fn of(id: PermitId, progress: Arc<Progress>) -> Self {
         let received = (!progress.is_unproven()).then(|| progress.received_bytes());
         progress.ask_to_leave();
         Self { id, progress, received }
@@ -112,32 +112,32 @@ impl Leaver {
 /// The registry. Its memory is bounded by the number of places: an address without a connection is
 /// forgotten.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionLimits {
     places_max: usize,
     /// Whether clients have to show tokens.
     asks_for_tokens: bool,
     taken: usize,
     last_number: u64,
-    by_origin: HashMap<Origin, Holder>,
+    by_origin: HashMap<ClientSubnet, Holder>,
     unproven: Unproven,
     /// [`LEAVING_MAX`] at most. Their places are still taken, and count as free.
     leaving: Vec<Leaver>,
-    freed: mpsc::UnboundedReceiver<PlaceId>,
-    frees: mpsc::UnboundedSender<PlaceId>,
+    freed: mpsc::UnboundedReceiver<PermitId>,
+    frees: mpsc::UnboundedSender<PermitId>,
 }
 
 /// The outcome of a newcomer's claim.
 #[derive(Debug)]
 pub(super) enum Claim {
     /// A place. Another connection may have made room for it.
-    Granted(Place),
+    Granted(ConnectionPermit),
     /// There will be a place once a connection that was asked to leave has left.
     Awaited,
     /// There is no place, and no connection makes room.
     Refused,
 }
 
-impl Places {
+impl ConnectionLimits {
     pub(super) fn new(places_max: usize, asks_for_tokens: bool) -> Self {
         // As many messages as there are places may be under way, and no more.
         let (frees, freed) = mpsc::unbounded_channel();
@@ -168,7 +168,7 @@ impl Places {
             self.free(id);
         }
         self.leaving.retain(Leaver::still_leaves);
-        let origin = Origin::from(address);
+        let origin = ClientSubnet::from(address);
         let has_half = self.held_by(origin) >= self.places_max.div_ceil(2);
         if !has_half && self.taken - self.leaving.len() < self.places_max {
             return Claim::Granted(self.take(origin, now));
@@ -187,7 +187,7 @@ impl Places {
         if makes_room { Claim::Granted(self.take(origin, now)) } else { Claim::Refused }
     }
 
-    fn take(&mut self, origin: Origin, now: Instant) -> Place {
+    fn take(&mut self, origin: ClientSubnet, now: Instant) -> ConnectionPermit {
         self.last_number += 1;
         self.taken += 1;
         let id = (origin, self.last_number);
@@ -198,12 +198,12 @@ impl Places {
         if self.asks_for_tokens {
             self.unproven.add(id, Arc::clone(&progress));
         }
-        let taken = Taken { id, since: now, progress: Arc::clone(&progress) };
+        let taken = TakenPermit { id, since: now, progress: Arc::clone(&progress) };
         self.by_origin.entry(origin).or_default().taken.push(taken);
-        Place { id, freed: self.frees.clone(), progress }
+        ConnectionPermit { id, freed: self.frees.clone(), progress }
     }
 
-    fn free(&mut self, id: PlaceId) {
+    fn free(&mut self, id: PermitId) {
         self.leaving.retain(|leaver| leaver.id != id);
         if self.asks_for_tokens {
             self.unproven.remove(id);
@@ -219,32 +219,32 @@ impl Places {
     }
 
     /// How many places an origin holds, not counting the ones that it is about to give up.
-    fn held_by(&self, origin: Origin) -> usize {
+    fn held_by(&self, origin: ClientSubnet) -> usize {
         let leaving = self.leaving.iter().filter(|leaver| leaver.id.0 == origin).count();
         self.by_origin.get(&origin).map_or(0, |holder| holder.taken.len()) - leaving
     }
 
-    fn largest_holder(&self) -> Option<Origin> {
+    fn largest_holder(&self) -> Option<ClientSubnet> {
         self.by_origin.keys().copied().max_by_key(|&origin| self.held_by(origin))
     }
 
     /// Asks a connection without a shown token to leave; returns whether there is one. If an origin is given, it must
     /// be one of that origin.
-    fn ask_an_unproven_one(&mut self, of: Option<Origin>) -> bool {
+    fn ask_an_unproven_one(&mut self, of: Option<ClientSubnet>) -> bool {
         let Some((id, progress)) = self.unproven.next(of) else { return false };
         self.leaving.push(Leaver::of(id, progress));
         true
     }
 
     /// Asks the connection of an origin that has been idle for longest to leave; returns whether there is one.
-    fn ask_an_idle_one(&mut self, origin: Origin, now: Instant) -> bool {
+    fn ask_an_idle_one(&mut self, origin: ClientSubnet, now: Instant) -> bool {
         let Self { by_origin, leaving, .. } = self;
         let Some(holder) = by_origin.get_mut(&origin) else { return false };
         let paused = holder.searched_in_vain.is_some_and(|at| now - at < SEARCH_PAUSE);
         if paused {
             return false;
         }
-        let stays = |taken: &&Taken| leaving.iter().all(|leaver| leaver.id != taken.id);
+        let stays = |taken: &&TakenPermit| leaving.iter().all(|leaver| leaver.id != taken.id);
         let idle =
             holder.taken.iter().filter(stays).filter_map(|taken| Some((taken.idle(now)?, taken)));
         let Some((_, longest)) = idle.max_by_key(|(idle, _)| *idle) else {

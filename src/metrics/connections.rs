@@ -1,7 +1,7 @@
 //! What a node counts of its connections, and of answers that wait for their clients.
 
 use super::Metrics;
-use super::gauges::ConnectionGauges;
+use super::doors::ConnectionGauges;
 use super::labels::Protocol;
 
 impl Metrics {

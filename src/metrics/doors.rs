@@ -1,11 +1,33 @@
-//! What a node counts and shows of its doors: tokens, certificates, and the files behind both.
+//! What a node counts and shows of its doors: connections, tokens, certificates, and the files behind both.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::gauges::LevelGauge;
 use super::labels::{Protocol, Reloaded};
-use super::registration::{by_label, gauge, gauges_by_label};
+use super::registration::{LevelGauge, by_label, gauge, gauges_by_label, metric};
+
+/// The connections of clients that speak one protocol.
+#[derive(Debug)]
+pub(super) struct ConnectionGauges {
+    pub(super) open: Gauge,
+    pub(super) refused: Counter,
+    pub(super) evicted: Counter,
+    pub(super) too_slow: Counter,
+}
+
+impl ConnectionGauges {
+    pub(super) fn new(r: &mut Registry, protocol: Protocol) -> Self {
+        let named = |what: &str| format!("{}_connections{what}", protocol.name());
+        let mut counter =
+            |what: &str, help: &str| metric(r, &named(what), help, Counter::default());
+        let refused = counter("_refused", "Client connections turned away for want of a place");
+        let evicted =
+            counter("_evicted", "Client connections ended to make room, idle or without a token");
+        let too_slow = counter("_too_slow", "Client connections ended for reading too slowly");
+        Self { open: gauge(r, &named(""), "Open client connections"), refused, evicted, too_slow }
+    }
+}
 
 /// Counters and gauges of tokens and certificates.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! The page in the two formats that Prometheus reads. They differ in what counters are called in the lines about them,
 //! and in the last line.
 
+use std::collections::HashSet;
+
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
@@ -27,37 +29,31 @@ impl Exposition {
         }
     }
 
-    /// A page of OpenMetrics in this format.
+    /// A page, written as OpenMetrics without its last line, in this format.
     pub(super) fn of(self, page: String) -> String {
         match self {
-            Self::OpenMetrics => page,
+            Self::OpenMetrics => page + "# EOF\n",
             Self::Text => as_text(&page),
         }
     }
 }
 
-/// The text format has the suffix of counters in the lines about them, too, and no last line.
+/// The text format has the suffix of counters in the lines about them, too.
 fn as_text(page: &str) -> String {
+    let counters: HashSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
     let mut text = String::with_capacity(page.len() + 1024);
-    let mut help: Option<(&str, &str)> = None;
     for line in page.lines() {
-        if line == "# EOF" {
-            continue;
-        }
-        if let Some(about) = line.strip_prefix("# HELP ") {
-            help = about.split_once(' ');
-            continue;
-        }
-        let Some(about) = line.strip_prefix("# TYPE ") else {
+        if let Some((about, rest)) = line.strip_prefix("# ").and_then(|line| line.split_once(' '))
+            && let Some((name, rest)) = rest.split_once(' ')
+            && counters.contains(name)
+        {
+            text.extend(["# ", about, " ", name, "_total ", rest, "\n"]);
+        } else {
             text.extend([line, "\n"]);
-            continue;
-        };
-        let (name, kind) = about.split_once(' ').unwrap_or((about, "untyped"));
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        if let Some((_, help)) = help.take().filter(|(of, _)| *of == name) {
-            text.extend(["# HELP ", name, suffix, " ", help, "\n"]);
         }
-        text.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
     }
     text
 }
@@ -69,11 +65,11 @@ mod tests {
     #[test]
     fn counters_have_their_suffix_in_the_lines_about_them() {
         let page = "# HELP a_ids Ids.\n# TYPE a_ids counter\na_ids_total{mode=\"x\"} 5\n\
-                    # HELP a_term Term.\n# TYPE a_term gauge\na_term 7\n# EOF\n";
+                    # HELP a_term Term.\n# TYPE a_term gauge\na_term 7\n";
         let text = "# HELP a_ids_total Ids.\n# TYPE a_ids_total counter\na_ids_total{mode=\"x\"} 5\n\
                     # HELP a_term Term.\n# TYPE a_term gauge\na_term 7\n";
         assert_eq!(Exposition::Text.of(page.to_owned()), text);
-        assert_eq!(Exposition::OpenMetrics.of(page.to_owned()), page);
+        assert_eq!(Exposition::OpenMetrics.of(page.to_owned()), format!("{page}# EOF\n"));
     }
 
     #[test]

@@ -1,18 +1,13 @@
 //! What a node shows of its machine: the process, by the names that Prometheus gives to every process, and the disk.
 
+use std::fmt;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicU64;
 
-use mintleaf_raft::SyncReadings;
-use parking_lot::Mutex;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
-use super::gauges::LevelGauge;
-use super::registration::{gauge, gauges_by_label, metric};
+use super::rows::Rows;
 
 /// How many lines of its log the process has dropped.
 pub(crate) static LOG_LINES_DROPPED: LazyLock<Counter> = LazyLock::new(Counter::default);
@@ -34,6 +29,22 @@ pub(crate) struct ProcessReadings {
     pub(crate) threads: u64,
 }
 
+/// The names have no prefix.
+impl Collector for ProcessReadings {
+    fn encode(&self, page: DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = &mut Rows(page);
+        let help = "When the process started, in Unix seconds";
+        rows.gauge("process_start_time_seconds", help, self.started_s)?;
+        rows.counter("process_cpu_seconds", "Processor time of the process", self.cpu_s)?;
+        let help = "Memory of the process in RAM";
+        rows.gauge("process_resident_memory_bytes", help, self.resident_bytes)?;
+        rows.gauge("process_open_fds", "Open files of the process", self.open_files)?;
+        let help = "Files that the process may have open";
+        rows.gauge("process_max_fds", help, self.open_files_max)?;
+        rows.gauge("process_threads", "Threads of the process", self.threads)
+    }
+}
+
 /// What a node's data takes of its disk, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DiskReadings {
@@ -49,121 +60,18 @@ pub(crate) struct DiskReadings {
     pub(crate) snapshots_bytes: u64,
 }
 
-/// The gauges of [`ProcessReadings`].
-#[derive(Debug)]
-pub(super) struct ProcessGauges {
-    started: Gauge<f64, AtomicU64>,
-    cpu: Counter<f64, AtomicU64>,
-    resident: LevelGauge,
-    open_files: LevelGauge,
-    open_files_max: LevelGauge,
-    threads: LevelGauge,
-}
-
-impl ProcessGauges {
-    /// Registers them in a registry without a prefix.
-    pub(super) fn new(r: &mut Registry) -> Self {
-        metric(
-            r,
-            "mintleaf_log_lines_dropped",
-            "Lines of the log that were dropped, because nothing read it",
-            LOG_LINES_DROPPED.clone(),
-        );
-        Self {
-            started: gauge(
-                r,
-                "process_start_time_seconds",
-                "When the process started, in Unix seconds",
-            ),
-            cpu: metric(
-                r,
-                "process_cpu_seconds",
-                "Processor time of the process",
-                Counter::default(),
-            ),
-            resident: gauge(r, "process_resident_memory_bytes", "Memory of the process in RAM"),
-            open_files: gauge(r, "process_open_fds", "Open files of the process"),
-            open_files_max: gauge(r, "process_max_fds", "Files that the process may have open"),
-            threads: gauge(r, "process_threads", "Threads of the process"),
-        }
-    }
-
-    pub(super) fn set(&self, now: &ProcessReadings) {
-        self.started.set(now.started_s);
-        // This kind of counter keeps the bits of its number.
-        self.cpu.inner().store(now.cpu_s.to_bits(), std::sync::atomic::Ordering::Relaxed);
-        self.resident.set(now.resident_bytes);
-        self.open_files.set(now.open_files);
-        self.open_files_max.set(now.open_files_max);
-        self.threads.set(now.threads);
-    }
-}
-
-/// The gauges of [`DiskReadings`], and the times of syncs.
-#[derive(Debug)]
-pub(super) struct DiskGauges {
-    size: LevelGauge,
-    free: LevelGauge,
-    parts: [LevelGauge; 3],
-    syncs: SyncHistogram,
-}
-
-impl DiskGauges {
-    pub(super) fn new(r: &mut Registry) -> Self {
-        let parts = ["write_ahead_log", "checkpoints", "snapshots"];
-        Self {
-            size: gauge(
-                r,
-                "disk_size_bytes",
-                "Size of the file system that holds the data directory",
-            ),
-            free: gauge(r, "disk_free_bytes", "What the node may still write to that file system"),
-            parts: gauges_by_label(
-                r,
-                "data_bytes",
-                "Size of the data directory's parts",
-                "part",
-                parts,
-            ),
-            syncs: metric(
-                r,
-                "log_sync_seconds",
-                "Time to write a batch to the write-ahead log and sync it",
-                SyncHistogram::default(),
-            ),
-        }
-    }
-
-    pub(super) fn set(&self, now: &DiskReadings) {
-        self.size.set(now.size_bytes);
-        self.free.set(now.free_bytes);
-        let parts = [now.write_ahead_log_bytes, now.checkpoints_bytes, now.snapshots_bytes];
-        for (gauge, bytes) in self.parts.iter().zip(parts) {
-            gauge.set(bytes);
-        }
-    }
-
-    pub(super) fn set_syncs(&self, syncs: SyncReadings) {
-        *self.syncs.0.lock() = syncs;
-    }
-}
-
-/// A histogram that was filled elsewhere.
-#[derive(Clone, Debug, Default)]
-struct SyncHistogram(std::sync::Arc<Mutex<SyncReadings>>);
-
-impl EncodeMetric for SyncHistogram {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        let SyncReadings { buckets, sum_s } = &*self.0.lock();
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        encoder.encode_histogram::<NoLabelSet>(*sum_s, count, buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.lock().buckets.is_empty()
+impl Collector for DiskReadings {
+    fn encode(&self, page: DescriptorEncoder<'_>) -> fmt::Result {
+        let rows = &mut Rows(page);
+        let help = "Size of the file system that holds the data directory";
+        rows.gauge("disk_size_bytes", help, self.size_bytes)?;
+        let help = "What the node may still write to that file system";
+        rows.gauge("disk_free_bytes", help, self.free_bytes)?;
+        let parts = [
+            ("write_ahead_log", self.write_ahead_log_bytes),
+            ("checkpoints", self.checkpoints_bytes),
+            ("snapshots", self.snapshots_bytes),
+        ];
+        rows.gauges("data_bytes", "Size of the data directory's parts", "part", parts)
     }
 }

@@ -7,6 +7,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 
+/// A gauge that never shows less than zero.
+pub(super) type LevelGauge = Gauge<u64, AtomicU64>;
+
 /// The labels of one metric.
 pub(super) type Labels<const N: usize> = [(&'static str, &'static str); N];
 
@@ -34,8 +37,8 @@ pub(super) fn gauges_by_label<const N: usize>(
     help: &str,
     label: &'static str,
     values: [&'static str; N],
-) -> [Gauge<u64, AtomicU64>; N] {
-    let family = Family::<Labels<1>, Gauge<u64, AtomicU64>>::default();
+) -> [LevelGauge; N] {
+    let family = Family::<Labels<1>, LevelGauge>::default();
     let gauges = values.map(|value| family.get_or_create(&[(label, value)]).clone());
     metric(registry, name, help, family);
     gauges

@@ -23,14 +23,14 @@ use crate::replica::{NoListener, StateReplica, snapshot_of};
 #[derive(Debug)]
 pub struct Copy {
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: CopySource,
     /// The state.
     pub state: State,
 }
 
 /// Where a copy comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Origin {
+pub struct CopySource {
     /// The cluster; `None` for a directory whose node has taken part in none.
     pub cluster_id: Option<u128>,
     /// The node that took the backup, or that the directory belongs to.
@@ -51,7 +51,7 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Inspection {
     /// Where the copy comes from, as far as that can be read.
-    pub origin: Option<Origin>,
+    pub origin: Option<CopySource>,
     /// Whether the copy has the root key that hidden ids are made of; `None` for a damaged copy.
     pub root_key: Option<bool>,
     /// What is wrong with it; `None` when it is whole.
@@ -163,7 +163,9 @@ pub fn inspect(
         }
         Err(damage) if damage.is_damage() => {
             let origin = match &damage {
-                SourceError::Backup { .. } => read_head(&mut open(source)?).ok().map(Origin::from),
+                SourceError::Backup { .. } => {
+                    read_head(&mut open(source)?).ok().map(CopySource::from)
+                }
                 _ => None,
             };
             Ok(Inspection { origin, root_key: None, damage: Some(damage) })
@@ -180,7 +182,7 @@ pub fn inspect(
 pub fn restore(new: NewCluster, copy: Copy, plan: &Plan) -> Result<(), RestoreError> {
     let Copy { origin, state } = copy;
     let &Plan { ref raise, node_id, store, cluster_id, now_ms } = plan;
-    let Origin { cluster_id: from_cluster, log_index, .. } = origin;
+    let CopySource { cluster_id: from_cluster, log_index, .. } = origin;
     let restoration =
         Restoration { time_ms: now_ms, from_cluster, log_index, to_cluster: cluster_id };
     let restored = state.restored(raise, &restoration).map_err(RestoreError::UnknownTag)?;
@@ -206,7 +208,7 @@ fn read_directory(
     });
     let StoppedNode { node_id, cluster_id, log_index } = read.map_err(SourceError::Directory)?;
     let state = replica.into_state();
-    let origin = Origin {
+    let origin = CopySource {
         cluster_id,
         node_id,
         log_index,
@@ -223,7 +225,7 @@ fn draws_none() -> io::Result<[u8; 32]> {
     Err(io::Error::other("a copy draws no keys"))
 }
 
-impl From<BackupHead> for Origin {
+impl From<BackupHead> for CopySource {
     fn from(head: BackupHead) -> Self {
         let BackupHead {
             cluster_id,
@@ -339,7 +341,7 @@ mod tests {
         let restored = copy.state.clone().restored(&plan(None).raise, &restoration).unwrap();
         restore(NewCluster::prepare(&data).unwrap(), copy, &plan(None)).unwrap();
         let made = read(&dir, &data);
-        let Origin { cluster_id, node_id, log_index, tags, .. } = made.origin;
+        let CopySource { cluster_id, node_id, log_index, tags, .. } = made.origin;
         assert_eq!((cluster_id, node_id), (Some(NEW_CLUSTER), Some(4)));
         assert_eq!((log_index, tags), (Some(701), 2));
         assert_eq!(written(&made.state), written(&restored));

@@ -127,13 +127,3 @@ fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
         assert!(matches!(doubt, Err(ProposeError::Unknown(_))), "{doubt:?}");
     }
 }
-
-#[cfg(feature = "next-level")]
-#[test]
-fn nothing_above_the_level_of_the_cluster_is_let_in() {
-    let replica = replica(4);
-    let note = encode_command(&Command::Note { text: "a".to_owned() });
-    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 4, has: 1 }));
-    replica.apply(Stamp::default(), &raise(4)).unwrap();
-    assert_eq!(replica.check(&note), Ok(()));
-}

@@ -24,7 +24,7 @@ use crate::access::Tokens;
 use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
 use crate::connection::drain::{Drain, DrainPhase};
 use crate::connection::tls::{self, ClientStream};
-use crate::connection::watchdog::{Patience, Progress, Verdict};
+use crate::connection::watchdog::{CloseReason, IdlePolicy, Progress};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
@@ -38,8 +38,8 @@ pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 pub(crate) const WITHOUT_TLS: &[u8] = b"-ERR this port speaks TLS: connect with TLS, rediss://\r\n";
 
 /// A connection that never brought a command counts as idle, too.
-const PATIENCE: Patience =
-    Patience { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
+const PATIENCE: IdlePolicy =
+    IdlePolicy { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
 
 /// Serves a connection until it ends, its watchdog ends it, or the node stops. Returns the watchdog's verdict, if there
 /// is one.
@@ -49,25 +49,25 @@ pub(crate) async fn serve(
     tokens: Option<&Tokens>,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Option<Verdict> {
+) -> Option<CloseReason> {
     let answers = services.answers.of(stream.peer());
     let (read, write) = stream.halves();
     let served = Served { services, answers: &answers, tokens };
-    let verdict = converse(read, write, served, &progress, drain).await;
+    let verdict = serve_stream(read, write, served, &progress, drain).await;
     if verdict.is_none() {
-        tls::farewell(&mut stream, b"").await;
+        tls::close_gracefully(&mut stream, b"").await;
     }
     verdict
 }
 
 /// Serves a connection on any transport, as [`serve`] does, but without the farewell.
-pub(super) async fn converse<R, W>(
+pub(super) async fn serve_stream<R, W>(
     read: R,
     write: W,
     served: Served<'_>,
     progress: &Progress,
     drain: Drain,
-) -> Option<Verdict>
+) -> Option<CloseReason>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -249,7 +249,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
             }
         };
         self.metrics().request_took(Protocol::Resp, Mode::Sequence, began.elapsed());
-        self.buffers.output.extend_from_slice(&replies);
+        self.buffers.outbox.bytes.extend_from_slice(&replies);
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
             }
         };
         self.metrics().request_took(Protocol::Resp, pending.mode(), began.elapsed());
-        let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
+        let mut reply = Reply { out: &mut self.buffers.outbox.bytes, resp3: self.session.resp3 };
         if let Some((code, commands)) = pending.write_all(taken, &mut reply) {
             (0..commands).for_each(|_| self.metrics().request_failed(pending.mode(), code));
         }

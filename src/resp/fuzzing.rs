@@ -28,5 +28,5 @@ pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&To
     let (_node, drain) = crate::connection::drain::drain();
     let answers = services.answers.of(None);
     let served = Served { services, answers: &answers, tokens };
-    connection::converse(read, write, served, &Progress::default(), drain).await;
+    connection::serve_stream(read, write, served, &Progress::default(), drain).await;
 }

@@ -111,9 +111,7 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
     if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {
-        return call.refuse(
-            "ERR tag has a format, digits or keys: the highest number reserved is no id of it",
-        );
+        return call.refuse("ERR tag has a shape by which the highest number reserved is no id");
     }
     match known(call, args.get(1)) {
         Some(max_id) => call.reply().digits(max_id - 1),
@@ -130,7 +128,7 @@ pub(super) fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
 }
 
 /// `TYPE tag`: `string` for a tag that this node knows, `none` for any other.
-pub(super) fn kind(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn type_of(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let known = known(call, args.get(1)).is_some();
     call.reply().simple(if known { "string" } else { "none" });
     CommandOutcome::Answered

@@ -1,11 +1,11 @@
 //! Ids that may have to be waited for, and how the reply shows them.
 
-use mintleaf_core::shape::IdText;
+use mintleaf_core::shape::id_text::IdText;
 
 use super::reply::Reply;
 use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
-use crate::service::{Error, IdService, SingleIds, TakenIds};
+use crate::service::{Error, IdService, NOT_CONSECUTIVE, SingleIds, TakenIds};
 
 /// Bytes of the longest id in a list, with its frame.
 const ID_BYTES_MAX: usize = 26;
@@ -91,7 +91,7 @@ impl PendingIds {
             WantedIds::Contiguous(tag, _) => (tag, true),
         };
         if let Some(shape) = ids.shape(tag) {
-            integers_only(shape.format.is_some(), shape.hidden.is_some(), is_run)?;
+            integers_only(shape.format.is_some(), shape.has_consecutive_ids(), is_run)?;
         }
         let taken = match &self.wanted {
             WantedIds::Contiguous(tag, count) => all(ids.take_contiguous(tag, *count).await?),
@@ -100,7 +100,7 @@ impl PendingIds {
         };
         // The tag may have been unknown here before.
         for text in taken.taken.iter().filter_map(|taken| taken.text.as_deref()) {
-            integers_only(text.is_formatted(), text.is_hidden(), is_run)?;
+            integers_only(text.is_formatted(), text.has_consecutive_ids(), is_run)?;
         }
         Ok(taken)
     }
@@ -150,13 +150,11 @@ impl PendingIds {
 }
 
 /// Whether a command that answers with an integer can answer with an id, and with the last of a run of them.
-fn integers_only(is_formatted: bool, is_hidden: bool, is_run: bool) -> Result<(), Error> {
-    let detail = match (is_formatted, is_hidden && is_run) {
+fn integers_only(is_formatted: bool, is_consecutive: bool, is_run: bool) -> Result<(), Error> {
+    let detail = match (is_formatted, is_consecutive || !is_run) {
         (true, _) => "tag has a format: MINT answers with its texts",
-        (false, true) => {
-            "tag has digits: its ids have no order, so the last tells nothing of the others"
-        }
-        (false, false) => return Ok(()),
+        (false, false) => NOT_CONSECUTIVE,
+        (false, true) => return Ok(()),
     };
     Err(Error::InvalidArgument { field: "tag", detail: detail.to_owned() })
 }

@@ -9,7 +9,7 @@ use mintleaf_raft::{Node, NodeError, StopReason};
 use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica, StateReplica, TagListener};
-use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
+use crate::service::{Lease, ServiceParts, ServiceSettings, ServiceTask, Services, TagTable};
 
 /// Everything that a node is put together from, besides its log.
 pub struct Assembly {
@@ -21,12 +21,8 @@ pub struct Assembly {
     pub nonce: u128,
     /// Random, and known to this process alone.
     pub secret: u128,
-    /// Whether an unknown tag is created on first use.
-    pub auto_create_tags: bool,
-    /// Most names of tags that the cluster keeps, those of deleted ones included.
-    pub tags_max: u64,
-    /// Bytes for the counters of sequences, while the node leads.
-    pub sequence_memory: usize,
+    /// The settings of the services.
+    pub settings: ServiceSettings,
     /// Draws the keys of hidden ids, and the root key of the cluster.
     pub draw_key: DrawKey,
 }
@@ -71,18 +67,9 @@ pub async fn assemble_around<F>(
 where
     F: Future<Output = Result<Node, NodeError>>,
 {
-    let Assembly {
-        clock,
-        snowflake,
-        nonce,
-        secret,
-        auto_create_tags,
-        tags_max,
-        sequence_memory,
-        draw_key,
-    } = assembly;
+    let Assembly { clock, snowflake, nonce, secret, settings, draw_key } = assembly;
     let metrics = Arc::new(Metrics::new());
-    let table = Arc::new(SlotTable::default());
+    let table = Arc::new(TagTable::new(settings.sequence_memory, secret));
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
     let state = Arc::new(state(draw_key, listener));
     let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;
@@ -94,11 +81,8 @@ where
         clock,
         metrics,
         snowflakes: lease.snowflakes(),
-        auto_create_tags,
-        tags_max,
+        settings,
         nonce,
-        secret,
-        sequence_memory,
         draw_key,
     });
     Ok(AssembledNode { node, services, replica, task, lease })

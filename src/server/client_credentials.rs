@@ -52,7 +52,7 @@ fn warn_of_a_nodes_name(credentials: &ClientTls) {
     if credentials.names_a_node() {
         tracing::warn!(
             "the certificate of --tls-cert bears the name of a node: where a CA of --raft-ca has signed it, whoever \
-             steals its key can be that node; `mintleaf cert server` makes one for clients alone"
+             steals its key can impersonate that node; `mintleaf cert server` makes one for clients alone"
         );
     }
 }
@@ -87,8 +87,8 @@ impl FollowedFiles for ClientCredentials {
             ),
             Some(Expiry::Near { days }) => tracing::warn!(
                 days,
-                "the certificate of --tls-cert is about to expire; replace the file: clients will not accept this \
-                 node then"
+                "the certificate of --tls-cert is about to expire; replace the file: afterwards, clients will not \
+                 accept this node"
             ),
         }
     }

@@ -3,6 +3,7 @@
 //! Its nodes are real: each has its own data directory, log, ports and threads. A separate thread watches each node,
 //! and starts it again when it had to stop and another start may help.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -18,11 +19,11 @@ use tokio::sync::watch;
 
 use super::dev_data::refuse_other_data;
 use super::failure::NodeFailure;
-use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, SilentNode, absolute};
+use super::node::{Leadership, Process, RunningNode, SilentNode, absolute};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
-use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
+use crate::config::{DevConfig, NodeConfig};
 use crate::machine::entropy;
 use crate::server::logging::Log;
 
@@ -60,23 +61,25 @@ struct Addresses {
 /// # Errors
 /// Why a node did not start or may not start again, with the exit code for that: [`NodeFailure::exit_code`].
 pub fn dev(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
-    refuse_other_data(&config.data, config.nodes)?;
-    warn_if_exposed(&config.exposed);
-    warn_of_tokens_in_clear(&config.tokens_in_clear);
-    keep_others_out(&config.data);
+    let first = &config.first;
+    refuse_other_data(&first.data, config.nodes)?;
+    warn_if_exposed(&first.exposed);
+    warn_of_tokens_in_clear(&first.tokens_in_clear);
+    keep_others_out(&first.data);
     let Signals { stopping, reload } = listen_for_signals()?;
     follow_log_level(log, reload.clone())?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
-    for node in node_configs(config, &reload)? {
-        watchers.push(watch_node(node, stopping.clone(), report.clone())?);
+    let process = process(config, reload)?;
+    for node in node_configs(config)? {
+        watchers.push(watch_node(node, process.clone(), stopping.clone(), report.clone())?);
     }
     drop(report);
     let started: Result<Vec<_>, _> = reports.iter().take(watchers.len()).collect();
     match started {
         Ok(mut addresses) => {
             addresses.sort();
-            greet(&addresses, &config.data, config.client_tls.is_some())?;
+            greet(&addresses, &first.data, first.client_tls.is_some())?;
             let (mut running, mut gave_up) = (Vec::new(), None);
             // A watcher that panicked has printed why; the others go on to their end.
             for end in watchers.into_iter().filter_map(|watcher| watcher.join().ok()) {
@@ -120,55 +123,43 @@ fn keep_others_out(data: &Path) {
     }
 }
 
-fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, NodeFailure> {
-    let alone = config.nodes == 1;
-    let security = if alone { PeerSecurity::Plain } else { own_secret()? };
+/// What the nodes share.
+fn process(config: &DevConfig, reload: Reload) -> Result<Process, NodeFailure> {
     let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
-    let sharing = Nodes { count, raft: !alone, resp: config.resp.is_some() };
-    let clients = client_capacity(sharing)?;
-    let mut nodes = Vec::new();
-    for number in 0..config.nodes {
-        let (http, raft) = addresses(config.http, number)?;
-        nodes.push(NodeConfig {
-            node_id: u64::from(number) + 1,
-            http,
-            resp: config.resp.map(|first| at_place(first, number)),
-            raft: (!alone).then_some(raft),
-            data: config.data.join(format!("node-{}", number + 1)),
-            moved: config.moved,
-            peers: Default::default(),
-            join: None,
-            advertise_http: http
-                .ip()
-                .is_unspecified()
-                .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
-            advertise_raft: None,
-            zone: config.zone.clone(),
-            security: security.clone(),
-            auth: config.auth_file.clone().map(|source| (source, reload.clone())),
-            client_tls: config.client_tls.clone().map(|files| (files, reload.clone())),
-            insecure: config.insecure,
-            auto_create_tags: true,
-            tags_max: config.tags_max,
-            sequence_memory: config.sequence_memory,
-            snowflake: config.snowflake.clone(),
-            snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
-            drain: config.drain,
-            clients,
-            peer_connections_max: sharing.peer_connections_max(),
-        });
-    }
-    let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();
-    let peers = nodes.iter().map(|node| (node.node_id, address(node))).collect();
-    nodes.iter_mut().for_each(|node| node.peers = Clone::clone(&peers));
-    Ok(nodes)
+    let raft = config.nodes > 1;
+    let nodes = Nodes { count, raft, resp: config.first.resp.is_some() };
+    let clients = client_capacity(nodes)?;
+    let shared = raft.then(own_secret).transpose()?;
+    let peer_connections_max = nodes.peer_connections_max();
+    Ok(Process { reload, shared, clients, peer_connections_max })
 }
 
 /// A secret that only the nodes of this process know, and no later process needs.
-fn own_secret() -> Result<PeerSecurity, NodeFailure> {
+fn own_secret() -> Result<Arc<Credentials>, NodeFailure> {
     let credentials = Credentials::from_secrets(&[entropy::random_bytes::<32>()?]);
-    let credentials = credentials.map_err(|error| NodeFailure::Usage(error.to_string()))?;
-    Ok(PeerSecurity::Shared(Arc::new(credentials)))
+    credentials.map(Arc::new).map_err(|error| NodeFailure::Usage(error.to_string()))
+}
+
+fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
+    let (alone, first) = (config.nodes == 1, &config.first);
+    let mut nodes = Vec::new();
+    for number in 0..config.nodes {
+        let (http, raft) = addresses(first.http, number)?;
+        let raft_host = SocketAddr::new(raft.ip(), 0).to_string();
+        nodes.push(NodeConfig {
+            node_id: u64::from(number) + 1,
+            http,
+            resp: first.resp.map(|first| at_place(first, number)),
+            raft: (!alone).then_some(raft),
+            data: first.data.join(format!("node-{}", number + 1)),
+            advertise_http: http.ip().is_unspecified().then_some(raft_host),
+            ..first.clone()
+        });
+    }
+    let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();
+    let peers: BTreeMap<_, _> = nodes.iter().map(|node| (node.node_id, address(node))).collect();
+    nodes.iter_mut().for_each(|node| node.peers = peers.clone());
+    Ok(nodes)
 }
 
 /// The client and the internal address of the node at this place, counted from 0. The internal one is a loopback
@@ -201,6 +192,7 @@ fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
 /// Starts a node on its own thread, and again whenever it had to stop and another start may help.
 fn watch_node(
     mut config: NodeConfig,
+    process: Process,
     mut stopping: watch::Receiver<bool>,
     report: mpsc::Sender<FirstStart>,
 ) -> io::Result<Watcher> {
@@ -208,7 +200,7 @@ fn watch_node(
     thread::Builder::new().name(name).spawn(move || {
         let mut first_start = Some(report);
         while !*stopping.borrow() {
-            match RunningNode::start(&config) {
+            match RunningNode::start(&config, &process) {
                 Ok(mut node) => {
                     // The port that was free at the first start is this node's from now on.
                     let (http, resp) = (node.http_addr(), node.resp_addr());

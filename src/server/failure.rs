@@ -7,6 +7,8 @@ use mintleaf_raft::{NodeError, Remedy, StopReason};
 use mintleaf_storage::StorageError;
 use thiserror::Error;
 
+use crate::config::ConfigError;
+
 /// Why a node did not start, or stopped by itself.
 #[derive(Debug, Error)]
 pub enum NodeFailure {
@@ -33,6 +35,12 @@ pub enum NodeFailure {
     /// The directory holds what this command must not begin beside.
     #[error("{0}")]
     Data(String),
+}
+
+impl From<ConfigError> for NodeFailure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl NodeFailure {
@@ -68,7 +76,7 @@ impl NodeFailure {
                 hint_of_address(source.kind(), FOR_NODES)
             }
             Self::Raft(NodeError::Storage(StorageError::Locked { .. })) => {
-                Some("each node needs a directory of its own: --data names another")
+                Some("each node needs its own directory: --data names another")
             }
             Self::Data(_) => None,
             Self::Raft(_) | Self::Stopped(_) | Self::System(_) => match self.remedy() {

@@ -112,7 +112,7 @@ fn start_lines() -> io::Result<&'static Lines> {
     // A separate descriptor, so that no lock of the standard library is held while a write waits.
     let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let say_dropped = |lines| {
-        tracing::warn!(lines, "lines of the log were dropped, because nothing read it");
+        tracing::warn!(lines, "lines of the log were dropped, because nothing was reading it");
     };
     let lines = Lines::start(out, LOG_LINES_DROPPED.clone(), say_dropped)?;
     Ok(LINES.get_or_init(|| lines))

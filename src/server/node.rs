@@ -1,13 +1,11 @@
 //! One node, from its data directory to its client port.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::{Credentials, Node, Options, Security, StopReason, Tuning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -23,8 +21,8 @@ use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use super::supervisor::keep_informed;
-use crate::access::Doors;
-use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
+use crate::access::AccessPolicy;
+use crate::config::NodeConfig;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 use crate::machine::clock::{Clock, SystemClock};
 use crate::machine::entropy;
@@ -35,68 +33,17 @@ const RAFT_THREADS: usize = 1;
 /// Time that a stop leaves to work that does not end by itself.
 const TEARDOWN_MAX: Duration = Duration::from_secs(5);
 
-/// How to run one node.
-#[derive(Clone, Debug)]
-pub struct NodeConfig {
-    /// Raft id, 1 or more.
-    pub node_id: u64,
-    /// Client address; port 0 takes a free one.
-    pub http: SocketAddr,
-    /// Redis protocol address, if any; port 0 takes a free one.
-    pub resp: Option<SocketAddr>,
-    /// Internal address; `None` for a cluster of one.
-    pub raft: Option<SocketAddr>,
-    /// Data directory.
-    pub data: PathBuf,
-    /// Whether the data directory may be a copy of another one, which is not in use and never will be.
-    pub moved: bool,
-    /// The first voters; only looked at while the data directory is new.
-    pub peers: BTreeMap<u64, String>,
-    /// A member to ask for admission; only looked at while the data directory is new.
-    pub join: Option<String>,
-    /// The client address that other nodes get in place of the bound one; port 0 stands for the bound port.
-    pub advertise_http: Option<String>,
-    /// Where the node is, for clients that prefer nodes near by.
-    pub zone: Option<String>,
-    /// The internal address that other nodes get in place of the bound one.
-    pub advertise_raft: Option<String>,
-    /// How the node and its peers prove themselves to each other.
-    pub security: PeerSecurity,
-    /// What the node proves itself with to clients, if at all.
-    pub client_tls: Option<(ClientTlsFiles, Reload)>,
-    /// The auth file that lists the tokens of clients, and requests to read it again; `None` where clients need no
-    /// token.
-    pub auth: Option<(AuthSource, Reload)>,
-    /// Without an auth file: whether every client that reaches the client address may change everything, rather than
-    /// clients on this machine alone.
-    pub insecure: bool,
-    /// Whether an unknown tag is created on first use.
-    pub auto_create_tags: bool,
-    /// Most names of tags that the cluster keeps, those of deleted ones included.
-    pub tags_max: u64,
-    /// Bytes for the counters of sequences, while the node leads.
-    pub sequence_memory: usize,
-    /// How snowflake ids are made.
-    pub snowflake: SnowflakeSettings,
-    /// Log entries after which a snapshot replaces them.
-    pub snapshot_entries: u64,
-    /// How long the node goes on serving after a stop was asked for.
-    pub drain: Duration,
+/// What a node gets from its process, besides its settings.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Requests to read files again.
+    pub reload: Reload,
+    /// The credentials that the nodes of the process share, in place of those in files.
+    pub shared: Option<Arc<Credentials>>,
     /// How many clients are served, and on how many threads.
     pub clients: ClientCapacity,
     /// Connections that the internal port keeps open at most.
     pub peer_connections_max: usize,
-}
-
-/// How a node and its peers prove themselves to each other.
-#[derive(Clone, Debug)]
-pub enum PeerSecurity {
-    /// Nodes do not prove themselves.
-    Plain,
-    /// By what these files hold at the time.
-    Files(PeerKeys, Reload),
-    /// By credentials that they share, and that never change.
-    Shared(Arc<Credentials>),
 }
 
 /// A node that answers clients.
@@ -114,7 +61,7 @@ impl RunningNode {
     ///
     /// # Errors
     /// See [`NodeFailure`].
-    pub fn start(config: &NodeConfig) -> Result<Self, NodeFailure> {
+    pub fn start(config: &NodeConfig, process: &Process) -> Result<Self, NodeFailure> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(RAFT_THREADS)
             .thread_name("mintleaf-raft")
@@ -123,48 +70,46 @@ impl RunningNode {
             .build()?;
         let _within = runtime.enter();
         check_clock(&SystemClock::default())?;
-        let auth = opened(config.auth.as_ref(), ClientTokens::open)?;
-        let client_credentials = opened(config.client_tls.as_ref(), ClientCredentials::open)?;
+        let tokens = config.auth_file.clone().map(ClientTokens::open).transpose()?;
+        let client_tls = config.client_tls.clone().map(ClientCredentials::open).transpose()?;
+        let keys = config.peer_keys.clone().filter(|_| process.shared.is_none());
+        let keys = keys.map(|keys| PeerCredentials::open(keys, config.node_id)).transpose()?;
         let http = bind(config.http)?;
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
         let resp_addr = resp.as_ref().map(ClientPort::local_addr);
-        let (security, files) = security(config)?;
-        let options = options(config, http_addr, security)?;
+        let security = match (&process.shared, &keys) {
+            (Some(shared), _) => Security::Tls(watch::channel(Arc::clone(shared)).1),
+            (None, Some(keys)) => Security::Tls(keys.watch()),
+            (None, None) => Security::Plain,
+        };
+        let options = options(config, process, http_addr, security)?;
         let assembly = Assembly {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
             nonce: entropy::random_u128()?,
             secret: entropy::random_u128()?,
-            auto_create_tags: config.auto_create_tags,
-            tags_max: config.tags_max,
-            sequence_memory: config.sequence_memory,
+            settings: config.service,
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
-        if let Some((files, reload)) = files {
-            runtime.spawn(files.follow(reload, assembled.services.clone()));
-        }
-        let tls = client_credentials.map(|(files, reload)| {
-            let tls = files.watch();
-            runtime.spawn(files.follow(reload, assembled.services.clone()));
-            tls
-        });
-        let tokens = auth.map(|(files, reload)| {
-            let tokens = files.current();
-            runtime.spawn(files.follow(reload, assembled.services.clone()));
-            tokens
-        });
-        let hot_tags = HotTagsFile::open(&config.data, assembled.services.clone());
+        let services = &assembled.services;
+        let doors = AccessPolicy {
+            tokens: tokens.as_ref().map(ClientTokens::current),
+            insecure: config.insecure,
+        };
+        let ports =
+            ClientPorts { http, resp, tls: client_tls.as_ref().map(ClientCredentials::watch) };
+        keys.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
+        client_tls.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
+        tokens.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
+        let hot_tags = HotTagsFile::open(&config.data, services.clone());
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
-        runtime.spawn(watch_quorum(assembled.services.clone()));
-        runtime.spawn(watch_machine(config.data.clone(), assembled.services.clone()));
-        let ports = ClientPorts { http, resp, tls };
-        let doors = Doors { tokens, insecure: config.insecure };
-        let clients = listener::start(ports, config.clients, doors, &assembled.services);
-        let clients = runtime.block_on(clients)?;
+        runtime.spawn(watch_quorum(services.clone()));
+        runtime.spawn(watch_machine(config.data.clone(), services.clone()));
+        let clients = runtime.block_on(listener::start(ports, process.clients, doors, services))?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, hot_tags, http_addr, resp_addr })
     }
@@ -284,23 +229,6 @@ fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
     }
 }
 
-/// How the node proves itself to other nodes, and the files to watch for that.
-fn security(
-    config: &NodeConfig,
-) -> Result<(Security, Option<(PeerCredentials, Reload)>), NodeFailure> {
-    Ok(match &config.security {
-        PeerSecurity::Plain => (Security::Plain, None),
-        PeerSecurity::Shared(credentials) => {
-            (Security::Tls(watch::Sender::new(Arc::clone(credentials)).subscribe()), None)
-        }
-        PeerSecurity::Files(keys, reload) => {
-            let files = PeerCredentials::open(keys.clone(), config.node_id)
-                .map_err(|error| NodeFailure::Usage(error.to_string()))?;
-            (Security::Tls(files.watch()), Some((files, reload.clone())))
-        }
-    })
-}
-
 /// Refuses a machine whose clock cannot be right. Below 1970 it has no Unix time, and the log cannot be opened without
 /// one.
 fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
@@ -312,18 +240,9 @@ fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
     Err(NodeFailure::Usage(why.to_owned()))
 }
 
-/// What a node reads from the files that `of` names, if there are any, and when to read them again.
-fn opened<F: Clone, T>(
-    of: Option<&(F, Reload)>,
-    open: impl FnOnce(F) -> Result<T, ConfigError>,
-) -> Result<Option<(T, Reload)>, NodeFailure> {
-    let Some((files, reload)) = of else { return Ok(None) };
-    let opened = open(files.clone()).map_err(|error| NodeFailure::Usage(error.to_string()))?;
-    Ok(Some((opened, reload.clone())))
-}
-
 fn options(
     config: &NodeConfig,
+    process: &Process,
     http_addr: SocketAddr,
     security: Security,
 ) -> Result<Options, io::Error> {
@@ -336,12 +255,12 @@ fn options(
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
         advertise_http: advertised(config, http_addr),
-        zone: config.zone.clone().unwrap_or_default(),
+        zone: config.zone.clone(),
         peers: config.peers.clone(),
         join: config.join.clone(),
         security,
         tuning: Tuning {
-            peer_connections_max: config.peer_connections_max,
+            peer_connections_max: process.peer_connections_max,
             ..Tuning::default().with_snapshots_every(config.snapshot_entries)
         },
     })

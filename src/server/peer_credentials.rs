@@ -76,8 +76,8 @@ impl FollowedFiles for PeerCredentials {
             ),
             Some(Expiry::Near { days }) => tracing::warn!(
                 days,
-                "the certificate of --raft-cert is about to expire; replace the file: other nodes will not accept \
-                 new connections of this node then"
+                "the certificate of --raft-cert is about to expire; replace the file: afterwards, other nodes will \
+                 not accept new connections from this node"
             ),
         }
     }

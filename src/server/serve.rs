@@ -6,13 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::failure::NodeFailure;
-use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, absolute};
+use super::node::{Leadership, Process, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
+use super::signals::{Signals, follow_log_level, listen_for_signals};
 use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
-use crate::config::ServeConfig;
-use crate::listener::{CLIENT_THREADS, ClientCapacity};
+use crate::config::NodeConfig;
+use crate::listener::CLIENT_THREADS;
 use crate::server::logging::{self, Log};
 
 /// The longest that stopping may take. The steps of a stop have their own bounds, 10 s together.
@@ -22,14 +22,17 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// Why it did not start or had to stop, with the exit code for that: [`NodeFailure::exit_code`].
-pub fn serve(config: ServeConfig, log: Log) -> Result<(), NodeFailure> {
+pub fn serve(config: &NodeConfig, log: Log) -> Result<(), NodeFailure> {
     let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
     let clients = client_capacity(nodes)?;
     let Signals { mut stopping, reload } = listen_for_signals()?;
     follow_log_level(log, reload.clone())?;
-    let config = node_config(config, reload, clients, nodes.peer_connections_max());
-    let mut node = RunningNode::start(&config)?;
-    announce(&node, &config);
+    warn_if_exposed(&config.exposed);
+    warn_of_tokens_in_clear(&config.tokens_in_clear);
+    let peer_connections_max = nodes.peer_connections_max();
+    let process = Process { reload, shared: None, clients, peer_connections_max };
+    let mut node = RunningNode::start(config, &process)?;
+    announce(&node, config);
     end_on_panic();
     node.keep_supervisor_informed();
     let ended = node.run(&mut stopping);
@@ -67,7 +70,7 @@ fn end_on_panic() {
     }));
 }
 
-/// Ends the process if it still runs after `stop_max`: a supervisor waits for its end to start it anew.
+/// Ends the process if it still runs after `stop_max`: a supervisor waits for that before it starts the process again.
 fn end_after(stop_max: Duration) {
     // A process without memory for a thread lacks it for much else too, and ends because of that.
     let _ = thread::Builder::new().name("mintleaf-end".to_owned()).spawn(move || {
@@ -78,44 +81,6 @@ fn end_after(stop_max: Duration) {
         ));
         std::process::exit(1);
     });
-}
-
-fn node_config(
-    config: ServeConfig,
-    reload: Reload,
-    clients: ClientCapacity,
-    peer_connections_max: usize,
-) -> NodeConfig {
-    let security = config
-        .peer_keys
-        .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
-    warn_if_exposed(&config.exposed);
-    warn_of_tokens_in_clear(&config.tokens_in_clear);
-    NodeConfig {
-        node_id: config.node_id,
-        http: config.http,
-        resp: config.resp,
-        raft: Some(config.raft),
-        data: config.data,
-        moved: config.moved,
-        peers: config.peers.into_iter().collect(),
-        join: config.join,
-        advertise_http: config.advertise_http,
-        advertise_raft: config.advertise_raft,
-        zone: config.zone,
-        security,
-        client_tls: config.client_tls.map(|files| (files, reload.clone())),
-        auth: config.auth_file.map(|source| (source, reload)),
-        insecure: config.insecure,
-        auto_create_tags: config.auto_create_tags,
-        tags_max: config.tags_max,
-        sequence_memory: config.sequence_memory,
-        snowflake: config.snowflake,
-        snapshot_entries: config.snapshot_entries,
-        drain: config.drain,
-        clients,
-        peer_connections_max,
-    }
 }
 
 fn announce(node: &RunningNode, config: &NodeConfig) {

@@ -19,6 +19,13 @@ pub(super) struct Signals {
 #[derive(Clone, Debug)]
 pub struct Reload(watch::Receiver<u64>);
 
+impl Default for Reload {
+    /// No request ever comes.
+    fn default() -> Self {
+        Self(watch::channel(0).1)
+    }
+}
+
 impl Reload {
     /// Resolves at the next SIGHUP.
     pub(super) async fn asked(&mut self) {

@@ -5,8 +5,8 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
     if !addresses.is_empty() {
         tracing::warn!(
             addresses = addresses.join(", "),
-            "--insecure is given: every caller that reaches these addresses can change everything; let a firewall, or a proxy \
-             with access rules, keep strangers out"
+            "--insecure is given: anyone who reaches these addresses can change everything; keep strangers out with a \
+             firewall, or with a proxy that has access rules"
         );
     }
 }
@@ -16,8 +16,8 @@ pub(super) fn warn_of_tokens_in_clear(addresses: &[String]) {
     if !addresses.is_empty() {
         tracing::warn!(
             addresses = addresses.join(", "),
-            "clients on other machines show their tokens in the clear, and whoever listens on the way can use \
-             them: give --tls-cert and --tls-key, or let nobody listen there"
+            "clients on other machines send their tokens in the clear, and anyone who listens on the way can use \
+             them: give --tls-cert and --tls-key, or use a network where that cannot happen"
         );
     }
 }

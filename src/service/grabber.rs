@@ -1,20 +1,20 @@
-//! The one task that grabs: the grabs of many tags travel together.
+//! The task that grabs what this node holds by itself: the grabs of many tags travel together.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_core::segment::Segment;
-use mintleaf_core::state::{Command, Response};
-use mintleaf_raft::{ProposeError, StopReason};
+use mintleaf_core::state::Command;
+use mintleaf_raft::StopReason;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::error::Error;
-use super::slot::Slot;
-use super::slot_table::SlotTable;
-use crate::limits::GRAB_MAX;
-use crate::metrics::{GrabOutcome, Metrics};
+use super::grabs::{Grabs, Proposer, Refused};
+use super::local::slot::Slot;
+use super::tag_table::TagTable;
+use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
 /// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that arrive while it
@@ -37,10 +37,10 @@ impl GrabQueue {
     }
 }
 
-/// The task that grabs, and that of strict order; they are aborted when this is dropped.
+/// The task that grabs, and that of the leader; they are aborted when this is dropped.
 pub struct ServiceTask {
     pub(super) grabs: JoinHandle<Result<(), JoinError>>,
-    pub(super) ordered: JoinHandle<Result<(), JoinError>>,
+    pub(super) leader: JoinHandle<Result<(), JoinError>>,
 }
 
 impl ServiceTask {
@@ -48,7 +48,7 @@ impl ServiceTask {
     pub async fn ended(&mut self) -> StopReason {
         let ended = tokio::select! {
             ended = &mut self.grabs => ended,
-            ended = &mut self.ordered => ended,
+            ended = &mut self.leader => ended,
         };
         StopReason::restart(format!("the id service has ended: {ended:?}"))
     }
@@ -57,15 +57,15 @@ impl ServiceTask {
 impl Drop for ServiceTask {
     fn drop(&mut self) {
         self.grabs.abort();
-        self.ordered.abort();
+        self.leader.abort();
     }
 }
 
 /// Carries out the grabs that slots ask for.
 pub(super) struct Grabber {
     replica: Arc<Replica>,
-    table: Arc<SlotTable>,
-    metrics: Arc<Metrics>,
+    table: Arc<TagTable>,
+    grabs: Grabs,
     again: GrabQueue,
 }
 
@@ -73,13 +73,14 @@ impl Grabber {
     /// Starts the task on the current runtime.
     pub(super) fn start(
         replica: Arc<Replica>,
-        table: Arc<SlotTable>,
+        table: Arc<TagTable>,
         metrics: Arc<Metrics>,
     ) -> (GrabQueue, JoinHandle<Result<(), JoinError>>) {
         let (grabs, asked) = mpsc::unbounded_channel();
-        let grabs = GrabQueue(grabs);
-        let grabber = Self { replica, table, metrics, again: grabs.clone() };
-        (grabs, tokio::spawn(Arc::new(grabber).run(asked)))
+        let queue = GrabQueue(grabs);
+        let grabs = Grabs { replica: Arc::clone(&replica), metrics };
+        let grabber = Self { replica, table, grabs, again: queue.clone() };
+        (queue, tokio::spawn(Arc::new(grabber).run(asked)))
     }
 
     /// Runs until the task is aborted.
@@ -113,19 +114,15 @@ impl Grabber {
         if commands.is_empty() {
             return;
         }
-        let began = Instant::now();
-        // Callers wait for less; on slow disks the segment comes for the next ones.
-        let deadline = began + self.replica.patience(GRAB_MAX);
-        let answered = self.replica.propose_all(&commands, deadline).await;
-        let seconds = began.elapsed().as_secs_f64();
-        match answered {
-            Ok(responses) => {
-                for (slot, response) in slots.iter().zip(responses) {
-                    self.settle(slot, &response, seconds);
-                }
+        let granted = self.grabs.carry_out(&commands, Proposer::AnyNode).await;
+        let mut failed = Vec::new();
+        for (slot, granted) in slots.into_iter().zip(granted) {
+            match granted {
+                Some(granted) => self.settle(&slot, granted),
+                None => failed.push(slot),
             }
-            Err(error) => self.retry_later(&slots, &error, seconds).await,
         }
+        self.retry_later(failed).await;
     }
 
     /// Sizes every grab by its tag's own step in this node's copy. A tag that the copy does not show
@@ -144,60 +141,38 @@ impl Grabber {
         (begun, commands)
     }
 
-    fn settle(&self, slot: &Arc<Slot>, response: &Response, seconds: f64) {
-        let outcome = match response {
-            &Response::Segment { start, end, step } => {
-                // This line is written before any id of the segment is handed out, so that a recorder
-                // can check ids against the segments it has read.
-                let (tag, period) = (slot.tag().as_str(), slot.period());
-                tracing::debug!(target: "mintleaf::grants", tag, period, start, end, "segment granted");
-                if slot.install(Segment { start, end }, step) {
+    fn settle(&self, slot: &Arc<Slot>, granted: Result<(Segment, u32), Refused>) {
+        match granted {
+            Ok((segment, step)) => {
+                if slot.install(segment, step) {
                     self.again.ask(slot);
                 }
-                GrabOutcome::Granted
             }
-            Response::Exhausted => {
+            Err(Refused::Exhausted) => {
                 slot.exhausted();
                 tracing::warn!(tag = slot.tag().as_str(), "a tag is used up: it has no ids left");
-                GrabOutcome::Rejected
-            }
-            Response::Frozen => {
-                slot.grab_refused(&Error::Frozen);
-                GrabOutcome::Rejected
             }
             // This node's copy did not show the shape yet. The caller asks again, and finds it.
-            Response::UnknownTag | Response::OtherShape => {
-                self.table.forget(slot);
-                GrabOutcome::Rejected
-            }
+            Err(Refused::UnknownTag | Refused::OtherShape) => self.table.forget(slot),
             // The entry was stamped when another period was. The callers look again which one is now.
-            Response::PeriodClosed => {
-                self.table.drop_line(slot);
-                GrabOutcome::Rejected
-            }
-            Response::PeriodOver { number } => {
-                let period = number.0;
+            Err(Refused::PeriodClosed) => self.table.drop_line(slot),
+            Err(Refused::PeriodOver) => {
+                let period = slot.period().unwrap_or_default();
                 slot.grab_refused(&Error::unavailable(format!(
                     "the period {period} is over for good: clocks say that it is now, and later ones were used before"
                 )));
-                GrabOutcome::Rejected
             }
-            other => {
-                self.replica.mixed_up("a grab", other);
-                slot.grab_failed();
-                GrabOutcome::Failed
-            }
-        };
-        self.metrics.grab_finished(outcome, seconds);
+            Err(why) => slot.grab_refused(&why.into()),
+        }
     }
 
-    async fn retry_later(&self, slots: &[Arc<Slot>], error: &ProposeError, seconds: f64) {
-        tracing::warn!(tags = slots.len(), %error, "grab failed; handing out what is held");
-        let waited_for: Vec<_> = slots.iter().filter(|slot| slot.grab_failed()).collect();
-        slots.iter().for_each(|_| self.metrics.grab_finished(GrabOutcome::Failed, seconds));
+    /// Grabs once more for the slots among these that a caller waits at.
+    async fn retry_later(&self, failed: Vec<Arc<Slot>>) {
+        let mut waited_for = failed;
+        waited_for.retain(|slot| slot.grab_failed());
         if !waited_for.is_empty() {
             sleep(RETRY_INTERVAL).await;
-            waited_for.into_iter().for_each(|slot| self.again.ask(slot));
+            waited_for.iter().for_each(|slot| self.again.ask(slot));
         }
     }
 }

@@ -4,16 +4,17 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::grabber::GrabQueue;
-use super::slot::Slot;
-use super::slot_table::{PinnedSlots, SlotTable};
+use super::local::slot::Slot;
+use super::source::Source;
+use super::tag_table::{PinnedTags, TagTable};
 use crate::metrics::{Metrics, Mode};
 
 /// Takes ids that this node holds, of any tags. Never waits.
 ///
-/// A value enters the table of slots once, and counts all ids that it handed out when it is dropped. So it must not be
+/// A value enters the table of tags once, and counts all ids that it handed out when it is dropped. So it must not be
 /// kept across a wait.
 pub struct HeldIds<'a> {
-    slots: PinnedSlots<'a>,
+    tags: PinnedTags<'a>,
     grabs: &'a GrabQueue,
     metrics: &'a Metrics,
     handed_out: Cell<u64>,
@@ -21,8 +22,8 @@ pub struct HeldIds<'a> {
 
 impl<'a> HeldIds<'a> {
     #[inline]
-    pub(super) fn new(table: &'a SlotTable, grabs: &'a GrabQueue, metrics: &'a Metrics) -> Self {
-        Self { slots: table.pin(), grabs, metrics, handed_out: Cell::new(0) }
+    pub(super) fn new(table: &'a TagTable, grabs: &'a GrabQueue, metrics: &'a Metrics) -> Self {
+        Self { tags: table.pin(), grabs, metrics, handed_out: Cell::new(0) }
     }
 
     /// The next ids of a tag without a gap, if one is held: up to `count_max`, which is 1 or more.
@@ -43,7 +44,7 @@ impl<'a> HeldIds<'a> {
 
     #[inline]
     fn take_from<T>(&self, tag: &str, take: impl FnOnce(&Slot) -> (Option<T>, bool)) -> Option<T> {
-        let slot = self.slots.get(tag)?;
+        let Some(Source::Plain(slot)) = self.tags.get(tag) else { return None };
         let (ids, wants_grab) = take(slot);
         if wants_grab {
             self.grabs.ask(slot);

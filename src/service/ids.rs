@@ -1,58 +1,69 @@
-//! Hands ids to callers: ids of tags, and snowflake ids.
+//! Hands out ids: ids of tags, numbers of keys, and snowflake ids.
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mintleaf_core::limits::ID_END;
+use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS};
 use mintleaf_core::segment::Segment;
-use mintleaf_core::shape::{Kind, Shape};
+use mintleaf_core::shape::{Line, LinesOf, Shape};
 use mintleaf_core::snowflake::Format;
 use mintleaf_core::state::TagRow;
 use mintleaf_core::tag::BizTag;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::cluster_time::ClusterTime;
+use super::admin::tag_creation::TagCreation;
 use super::error::Error;
-use super::first_segments::Heard;
 use super::grabber::GrabQueue;
+use super::grabs::{Refused, record_grant};
 use super::held_ids::HeldIds;
-use super::ordered::Ordered;
-use super::sequence_limits::SequenceLimits;
-use super::shaped::ShapedTag;
-use super::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
-use super::slot_table::SlotTable;
-use super::snowflakes::Snowflakes;
-use super::tag_creation::TagCreation;
-use super::taken::TakenIds;
+use super::leader::keys::{KeyName, KeyRequest, LastNumber};
+use super::leader::{Given, LeaderQueue, Request, Wanted};
+use super::local::cluster_time::ClusterTime;
+use super::local::first_segments::{FirstSegment, Heard};
+use super::local::lines::{Lines, TagLine};
+use super::local::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
+use super::readiness::QuorumLoss;
+use super::snowflake::snowflakes::Snowflakes;
+use super::source::{Keys, Source};
+use super::tag_table::TagTable;
+use super::taken::{SingleIds, TakenIds};
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX};
 use crate::machine::clock::Clock;
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 
-/// What ids of a tag are taken from.
-pub(super) enum Source {
-    /// The slot of a plain tag.
-    Plain(Arc<Slot>),
-    /// The lines of a shaped one.
-    Shaped(Arc<ShapedTag>),
+/// Attempts of one call to take ids of a period: the period may end during the first attempt, and operators may set the
+/// clocks during the second.
+const PERIOD_LOOKS_MAX: usize = 3;
+
+/// Time between two looks at whether the ids of hot tags have arrived, or may be asked for.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A call for ids of a tag.
+#[derive(Clone, Copy)]
+struct Call {
+    count: u64,
+    arrangement: Arrangement,
+    deadline: Instant,
 }
 
 /// Hands out ids.
 pub struct IdService {
     pub(super) replica: Arc<Replica>,
-    pub(super) table: Arc<SlotTable>,
+    pub(super) table: Arc<TagTable>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cluster_time: ClusterTime,
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
-    pub(super) ordered: Ordered,
-    pub(super) sequence_limits: SequenceLimits,
+    pub(super) leader: LeaderQueue,
     pub(super) snowflakes: Arc<Snowflakes>,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
 }
 
+/// Ids of tags.
 impl IdService {
     /// The next id of a tag, if one is held. Never waits; `None` says nothing about the tag.
     #[inline]
@@ -60,7 +71,7 @@ impl IdService {
         self.held_ids().take(tag, 1).map(|ids| ids.start)
     }
 
-    /// The ids that are held, for callers that take again and again without a wait between.
+    /// The held ids, for callers that take again and again without waiting in between.
     #[inline]
     pub fn held_ids(&self) -> HeldIds<'_> {
         HeldIds::new(&self.table, &self.grabs, &self.metrics)
@@ -71,10 +82,10 @@ impl IdService {
     ///
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the tag's rate
-    /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment could be had in
-    /// time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and
-    /// [`Error::RateLimited`] for one that would have to be created; [`Error::NotFound`] for a sequence, whose numbers
-    /// belong to its keys.
+    /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment arrived in time;
+    /// [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and
+    /// [`Error::RateLimited`] for a tag that the call would have to create; [`Error::NotFound`] for a sequence, whose
+    /// numbers belong to its keys.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
@@ -88,21 +99,40 @@ impl IdService {
         self.take_arranged(tag, count, Arrangement::Contiguous).await
     }
 
-    /// The shape of a tag, as far as this node knows without asking another; `None` of a plain tag, and of one that it
-    /// does not know.
-    pub fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
-        if self.table.pin().get(tag).is_some() {
-            return None;
-        }
-        match self.table.shaped().get(tag) {
-            Some(shaped) => Some(Arc::clone(shaped.shape())),
-            None => self.replica.read(|state| state.tag(tag)?.shape),
+    /// An id of a strict tag for each of `count` requests, 1 or more, that arrived together, with one round to the
+    /// quorum. Gives as many ids as are left and as the tag's rate limit admits. The other requests get the error that
+    /// the next of them would get alone.
+    pub async fn take_singles(&self, tag: &str, count: u64) -> SingleIds {
+        let (mut singles, mut run) = (SingleIds::default(), count);
+        loop {
+            let missing = count - singles.count();
+            if missing == 0 {
+                return singles;
+            }
+            let together = self.admitted_now(tag, run.min(missing));
+            match self.take(tag, together).await {
+                Ok(taken) => singles.taken.push(taken),
+                // Fewer ids are left, or other callers have used up the limit since.
+                Err(
+                    Error::Exhausted
+                    | Error::OverRateLimit { .. }
+                    | Error::CountOverRateLimit { .. },
+                ) if together > 1 => run = together / 2,
+                Err(error) => {
+                    singles.refused = Some(error);
+                    return singles;
+                }
+            }
         }
     }
 
-    /// Whether ids of a tag are handed out by the leader alone, as far as this node knows.
-    pub fn is_in_strict_order(&self, tag: &str) -> bool {
-        self.shape(tag).is_some_and(|shape| shape.needs_leadership())
+    /// How many of `count` requests for one id each the tag's guard admits now; at least 1, which the guard may still
+    /// refuse. A tag has no guard on this node before its first request.
+    fn admitted_now(&self, tag: &str, count: u64) -> u64 {
+        match self.table.get(tag) {
+            Some(Source::Strict(lines)) => lines.available(count).max(1),
+            _ => 1,
+        }
     }
 
     async fn take_arranged(
@@ -112,20 +142,18 @@ impl IdService {
         arrangement: Arrangement,
     ) -> Result<TakenIds, Error> {
         let deadline = self.replica.deadline(GRAB_MAX);
+        let call = Call { count, arrangement, deadline };
         for attempt in 0..2 {
-            // A slot closes when its tag is deleted, even if that was long ago. After this barrier the node knows every
-            // deletion before it. So a slot that closes again was deleted during this call.
+            // A source closes when its tag is deleted, even if that was long ago. After this barrier the node knows
+            // every earlier deletion. So if the source closes again, its tag was deleted during this call.
             if attempt > 0 {
                 self.replica.read_barrier(deadline).await?;
             }
             let taken = match self.source(tag, deadline).await? {
-                Source::Plain(slot) => {
-                    let numbers = self.take_from(&slot, count, arrangement, deadline).await?;
-                    numbers.map(TakenIds::plain)
-                }
-                Source::Shaped(shaped) => {
-                    self.take_shaped(&shaped, count, arrangement, deadline).await?
-                }
+                Source::Plain(slot) => self.take_of_slot(&slot, call).await?.map(TakenIds::plain),
+                Source::Trend(lines) => self.take_of_line(&lines, call).await?,
+                Source::Strict(lines) => self.take_of_leader(&lines, call).await?,
+                Source::Keys(_) => return Err(is_a_sequence(tag)),
             };
             if let Some(taken) = taken {
                 self.metrics.ids_handed_out(Mode::Segment, count);
@@ -136,32 +164,351 @@ impl IdService {
     }
 
     /// Takes numbers from a slot; `None` when it is closed.
-    pub(super) async fn take_from(
+    async fn take_of_slot(
         &self,
         slot: &Arc<Slot>,
-        count: u64,
-        arrangement: Arrangement,
-        deadline: Instant,
+        call: Call,
     ) -> Result<Option<Vec<Range<u64>>>, Error> {
-        let (outcome, wants_grab) = slot.take(count, arrangement);
+        let (outcome, wants_grab) = slot.take(call.count, call.arrangement);
         if wants_grab {
             self.grabs.ask(slot);
         }
         match outcome {
             TakeOutcome::Ids(ranges) => Ok(Some(ranges)),
-            TakeOutcome::Wait(answered) => self.wait(answered, deadline).await.transpose(),
+            TakeOutcome::Wait(answered) => self.wait(answered, call.deadline).await.transpose(),
             TakeOutcome::Closed => Ok(None),
             TakeOutcome::Refused(error) => Err(error),
         }
     }
 
-    /// The next snowflake id, if one can be had at once. Never waits.
+    /// The slot's answer, if it comes in time; `None` when the slot was closed.
+    async fn wait(
+        &self,
+        answered: oneshot::Receiver<TakenNumbers>,
+        deadline: Instant,
+    ) -> Option<TakenNumbers> {
+        let began = Instant::now();
+        let answer = timeout_at(deadline, answered).await;
+        self.metrics.waited(began.elapsed().as_secs_f64());
+        match answer {
+            Ok(taken) => taken.ok(),
+            Err(_) => Some(Err(Error::unavailable("no segment arrived in time"))),
+        }
+    }
+
+    /// Takes ids from what this node holds of the tag's present line; `None` when the tag is gone.
+    async fn take_of_line(&self, lines: &Lines, call: Call) -> Result<Option<TakenIds>, Error> {
+        for _ in 0..PERIOD_LOOKS_MAX {
+            let Some(line) = lines.line_at(self.line_time_ms(lines)?)? else { return Ok(None) };
+            let Some(slot) = line.slot() else { return Ok(None) };
+            let Some(numbers) = self.take_of_slot(slot, call).await? else {
+                continue;
+            };
+            // The call may have waited until the period was over. In that case what it took is wasted.
+            if line.is_served_at(self.line_time_ms(lines)?) {
+                return Ok(Some(TakenIds::of_line(&line, numbers)));
+            }
+        }
+        Err(Error::unavailable("the clocks of the cluster do not agree on the present period"))
+    }
+
+    /// Takes ids of the tag's present line from the leader; `None` when the tag is gone, or when this node knew another
+    /// tag of that name.
+    async fn take_of_leader(&self, lines: &Lines, call: Call) -> Result<Option<TakenIds>, Error> {
+        let Call { count, arrangement, deadline } = call;
+        lines.admit(count)?;
+        let began = Instant::now();
+        // The tag may have left the period that the cluster's clock shows here, because that clock is behind. So the
+        // second attempt asks for the period that begins within the skew of clocks.
+        for ahead_ms in [0, PERIOD_SKEW_MS] {
+            let at_ms = self.line_time_ms(lines)?.saturating_add(ahead_ms);
+            let Some(line) = lines.line_at(at_ms)? else { return Ok(None) };
+            let contiguous = arrangement == Arrangement::Contiguous;
+            let wanted = Wanted::Ids { line: line.line(), count, contiguous };
+            let request = Request { tag: lines.tag().clone(), wanted };
+            let outcome = self.leader.ask(vec![request], deadline).await?.pop();
+            self.metrics.waited(began.elapsed().as_secs_f64());
+            match outcome.unwrap_or(Err(Refused::Unavailable)) {
+                Ok(Given::Ids { period, ranges }) if period == line.period() => {
+                    return self.if_served(lines, &line, ranges).map(Some);
+                }
+                Ok(Given::Ids { period, ranges }) => {
+                    let ahead_ms = self.line_time_ms(lines)?.saturating_add(PERIOD_SKEW_MS);
+                    let later = lines.line_at(ahead_ms)?.filter(|line| line.period() == period);
+                    let later = later.ok_or_else(|| Error::from(Refused::PeriodOver))?;
+                    return self.if_served(lines, &later, ranges).map(Some);
+                }
+                Ok(_) => return Err(Refused::Unavailable.into()),
+                Err(Refused::PeriodOver) if line.line() != Line::Whole => {}
+                Err(Refused::UnknownTag | Refused::OtherShape) => return Ok(None),
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Err(Refused::PeriodOver.into())
+    }
+
+    /// The ids, if their line is still served. Otherwise they are wasted.
+    fn if_served(
+        &self,
+        lines: &Lines,
+        line: &TagLine,
+        numbers: Vec<Range<u64>>,
+    ) -> Result<TakenIds, Error> {
+        if !line.is_served_at(self.line_time_ms(lines)?) {
+            return Err(Refused::PeriodClosed.into());
+        }
+        Ok(TakenIds::of_line(line, numbers))
+    }
+
+    /// The cluster's time, which selects a tag's line.
+    fn line_time_ms(&self, lines: &Lines) -> Result<u64, Error> {
+        if !lines.has_periods() {
+            return Ok(0);
+        }
+        let now_ms = self.cluster_time.now_ms(|| self.replica.node().median_now_ms());
+        now_ms.ok_or_else(|| Error::unavailable("this node does not know the cluster's time yet"))
+    }
+}
+
+/// Where ids of a tag come from.
+impl IdService {
+    /// The shape of a tag, as far as this node knows without asking another; `None` for a plain tag, and for one that
+    /// it does not know.
+    pub fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
+        match self.table.pin().get(tag) {
+            Some(source) => source.shape().cloned(),
+            None => self.replica.read(|state| state.tag(tag)?.shape),
+        }
+    }
+
+    /// Whether only the leader hands out ids of a tag, as far as this node knows.
+    pub fn is_in_strict_order(&self, tag: &str) -> bool {
+        self.shape(tag).is_some_and(|shape| shape.needs_leadership())
+    }
+
+    /// Finds or makes the source of a tag's ids, if the tag exists and has ids left.
+    async fn source(&self, tag: &str, deadline: Instant) -> Result<Source, Error> {
+        if let Some(source) = self.table.get(tag) {
+            return Ok(source);
+        }
+        let tag = BizTag::parse(tag)?;
+        let expected = self.table.first_segments().expect(&tag);
+        let (row, first) = match self.row(&tag) {
+            Some(row) => (row, None),
+            None => self.find_or_create(&tag, deadline).await?,
+        };
+        if row.protection.frozen {
+            return Err(Error::Frozen);
+        }
+        if row.shape.is_none() && row.max_id == ID_END {
+            return Err(Error::Exhausted);
+        }
+        self.put(&row, first.map(|first| (first, &expected)))
+    }
+
+    /// Puts a tag into the table, unless another call was first. A plain tag that this call created begins with
+    /// its first segment.
+    fn put(
+        &self,
+        row: &TagRow,
+        first: Option<(Segment, &FirstSegment<'_>)>,
+    ) -> Result<Source, Error> {
+        let tag = &row.tag;
+        let slot = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
+        let source = match (&row.shape, first) {
+            (Some(shape), _) => {
+                let source = Source::shaped(row, shape, Arc::clone(&self.clock))?;
+                self.table.get_or_insert(tag, || source)
+            }
+            (None, None) => self.table.get_or_insert(tag, || Source::Plain(Arc::new(slot()))),
+            (None, Some((first, expected))) => {
+                let begun = |heard: Heard| {
+                    let slot =
+                        if heard.is_gone { slot() } else { slot().with_segment(first, row.step) };
+                    slot.rise_to(heard.floor);
+                    Source::Plain(Arc::new(slot))
+                };
+                expected.put(|heard| self.table.get_or_insert(tag, || begun(heard)))
+            }
+        };
+        // The row may be older than the last change that the table received. The tag is in the table by now, so it
+        // receives every change after this look.
+        self.replica.read(|state| {
+            if let Some(protection) = state.protection(tag.as_str()) {
+                source.protect(protection);
+            }
+        });
+        Ok(source)
+    }
+
+    /// Finds the row of a tag that this node's copy does not show: another node may have created it a
+    /// moment ago.
+    ///
+    /// On a node that creates tags on first use, this creates the tag at once, with its first segment, which costs one
+    /// commit. If another node was first, the log refuses that, and this node waits until it knows the tag.
+    async fn find_or_create(
+        &self,
+        tag: &BizTag,
+        deadline: Instant,
+    ) -> Result<(TagRow, Option<Segment>), Error> {
+        let created = match &self.creation {
+            Some(creation) => creation.create_on_first_use(tag, deadline).await,
+            None => Err(Error::UnknownTag),
+        };
+        if let Ok(Some((row, first))) = created {
+            // As for every grant, this line is written before any id of the segment is handed out.
+            record_grant(tag, Line::Whole, first);
+            return Ok((row, Some(first)));
+        }
+        self.replica.read_barrier(deadline).await?;
+        match self.row(tag) {
+            Some(row) => Ok((row, None)),
+            None => Err(created.err().unwrap_or(Error::UnknownTag)),
+        }
+    }
+
+    fn row(&self, tag: &BizTag) -> Option<TagRow> {
+        self.replica.read(|state| state.tag(tag.as_str()))
+    }
+}
+
+/// Numbers of keys. The node that gets a request checks what it can see in its own copy: that the tag is a sequence,
+/// and that the tag's guard admits the call on this node. The leader does the rest, for many requests at a time.
+impl IdService {
+    /// The next numbers of a key: exactly `count` of them, without a gap.
+    ///
+    /// # Errors
+    /// As [`take_of_keys`](Self::take_of_keys).
+    pub async fn take_of_key(&self, request: KeyRequest) -> Result<Range<u64>, Error> {
+        let taken = self.take_of_keys(vec![request]).await.pop();
+        taken.unwrap_or_else(|| Err(Error::unavailable("no number came")))
+    }
+
+    /// The next numbers of some keys, or the reason why there are none, in the order of the requests.
+    ///
+    /// # Errors
+    /// For each request: [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a sequence, [`Error::Frozen`],
+    /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no
+    /// leader with a quorum gave numbers in time; [`Error::Overloaded`].
+    pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
+        let deadline = self.replica.deadline(GRAB_MAX);
+        let keys = self.keys(requests.iter().map(|request| &request.of.tag), deadline).await;
+        let admit = |(request, keys): (&KeyRequest, Result<Arc<Keys>, Error>)| {
+            keys.and_then(|keys| keys.admit(request.count)).err()
+        };
+        let refused: Vec<Option<Error>> = requests.iter().zip(keys).map(admit).collect();
+        let admitted = requests.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+        let asked = admitted.map(|(KeyRequest { of, count }, _)| Request {
+            tag: of.tag,
+            wanted: Wanted::Numbers { key: of.key, count },
+        });
+        let mut outcomes = self.ask_leader(asked.collect(), deadline).await.into_iter();
+        let mut handed_out = 0;
+        let taken = refused.into_iter().map(|refused| {
+            let taken = match refused {
+                Some(error) => Err(error),
+                None => outcomes.next().unwrap_or_else(|| Err(not_understood())).and_then(numbers),
+            };
+            handed_out += taken.as_ref().map_or(0, |numbers| numbers.end - numbers.start);
+            taken
+        });
+        let taken = taken.collect();
+        self.metrics.ids_handed_out(Mode::Sequence, handed_out);
+        taken
+    }
+
+    /// What the cluster knows about the last number of a key. The call needs the quorum.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a sequence; [`Error::Unavailable`].
+    pub async fn last_of_key(&self, of: KeyName) -> Result<LastNumber, Error> {
+        let deadline = self.replica.deadline(GRAB_MAX);
+        self.keys_of(&of.tag, deadline).await?;
+        let wanted = Wanted::Last { key: of.key };
+        let asked = vec![Request { tag: of.tag.clone(), wanted }];
+        let outcome = self.ask_leader(asked, deadline).await.pop();
+        match outcome.unwrap_or_else(|| Err(not_understood()))? {
+            Given::LastIs(number) => Ok(LastNumber { number: Some(number), is_exact: true }),
+            Given::LastBelow(end) => Ok(LastNumber::below(end)),
+            Given::NothingHeld { section } => {
+                // The leader was confirmed after this request arrived. So after the barrier this node has applied every
+                // entry that reserved a number which any caller got before this request.
+                self.replica.read_barrier(deadline).await?;
+                let end = |tag: &str| self.replica.read(|state| state.section_end(tag, section));
+                end(of.tag.as_str()).map(LastNumber::below).ok_or(Error::UnknownTag)
+            }
+            Given::Ids { .. } => Err(not_understood()),
+        }
+    }
+
+    /// The outcome of each request.
+    async fn ask_leader(
+        &self,
+        requests: Vec<Request>,
+        deadline: Instant,
+    ) -> Vec<Result<Given, Error>> {
+        let count = requests.len();
+        match self.leader.ask(requests, deadline).await {
+            Ok(outcomes) => outcomes.into_iter().map(|outcome| Ok(outcome?)).collect(),
+            Err(error) => vec![Err(error); count],
+        }
+    }
+
+    async fn keys_of(&self, tag: &BizTag, deadline: Instant) -> Result<Arc<Keys>, Error> {
+        let keys = self.keys([tag].into_iter(), deadline).await.pop();
+        keys.unwrap_or(Err(Error::UnknownTag))
+    }
+
+    /// The sequences with these names, once this node's copy is fresh enough to know them.
+    async fn keys<'t>(
+        &self,
+        tags: impl Iterator<Item = &'t BizTag> + Clone,
+        deadline: Instant,
+    ) -> Vec<Result<Arc<Keys>, Error>> {
+        let known: Vec<_> = tags.clone().map(|tag| self.known_keys(tag)).collect();
+        if known.iter().all(Option::is_some) {
+            return known.into_iter().flatten().collect();
+        }
+        // Another node may have created the others a moment ago.
+        let fresh = self.replica.read_barrier(deadline).await.map_err(Error::from);
+        let look = |(tag, known): (&BizTag, Option<_>)| match (known, &fresh) {
+            (Some(known), _) => known,
+            (None, Err(error)) => Err(error.clone()),
+            (None, Ok(())) => self.known_keys(tag).unwrap_or(Err(Error::UnknownTag)),
+        };
+        tags.zip(known).map(look).collect()
+    }
+
+    /// The sequence with this name; `None` for a tag that this node's copy does not show.
+    fn known_keys(&self, tag: &BizTag) -> Option<Result<Arc<Keys>, Error>> {
+        let source = match self.table.pin().get(tag) {
+            Some(source) => Ok(source.clone()),
+            None => {
+                let row = self.row(tag)?;
+                let lines = row.shape.as_deref().map(Shape::lines);
+                if lines == Some(LinesOf::Sections) {
+                    self.put(&row, None)
+                } else {
+                    Err(is_no_sequence(tag))
+                }
+            }
+        };
+        Some(source.and_then(|source| match source {
+            Source::Keys(keys) => Ok(keys),
+            _ => Err(is_no_sequence(tag)),
+        }))
+    }
+}
+
+/// Snowflake ids.
+impl IdService {
+    /// The next snowflake id, if one is available at once. Never waits.
     #[inline]
     pub fn next_snowflake_now(&self) -> Option<u64> {
         self.take_snowflakes_now(1).map(|ids| ids.start)
     }
 
-    /// The next snowflake ids without a gap, if they can be had at once: up to `count_max`, which is 1
+    /// The next snowflake ids without a gap, if they are available at once: up to `count_max`, which is 1
     /// or more. Never waits.
     #[inline]
     pub fn take_snowflakes_now(&self, count_max: u64) -> Option<Range<u64>> {
@@ -192,15 +539,144 @@ impl IdService {
         Ok(taken)
     }
 
-    /// The tags that ids were taken of since the last call, and how many; those with most ids, if there are many. It
-    /// looks at every tag, which takes a while with a million.
-    pub fn take_note_of_use(&self) -> Vec<(BizTag, u64)> {
-        self.table.taken_since_look(HOT_TAGS_MAX)
-    }
-
     /// How the snowflake ids of this cluster are made.
     pub fn snowflake_format(&self) -> Format {
         self.snowflakes.format()
+    }
+}
+
+/// Whether a request for ids would succeed. These calls take no id and create no tag.
+impl IdService {
+    /// Whether [`take`](Self::take) would return `count` ids of a tag now. Takes nothing, reserves nothing and creates
+    /// no tag. Held ids need no quorum; all others need one, as when a caller takes them.
+    ///
+    /// # Errors
+    /// The same as [`take`](Self::take), except overload, which has passed by the next request.
+    pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
+        let (tag, deadline) = (BizTag::parse(tag)?, self.replica.deadline(GRAB_MAX));
+        let known = self.table.get(tag.as_str());
+        let mut held = match &known {
+            Some(source) => self.could_give(source, &tag, count)?,
+            None => 0,
+        };
+        if held >= count {
+            return Ok(());
+        }
+        self.replica.read_barrier(deadline).await?;
+        let row = match (self.row(&tag), &self.creation) {
+            (Some(row), _) => row,
+            (None, Some(creation)) => return creation.could_create(&tag),
+            (None, None) => return Err(Error::UnknownTag),
+        };
+        if row.protection.frozen {
+            return Err(Error::Frozen);
+        }
+        if known.is_none() && row.shape.is_some() {
+            held = self.could_give(&self.put(&row, None)?, &tag, count)?;
+        }
+        let left = match &row.shape {
+            None => ID_END - row.max_id,
+            // The row does not show the mark of a period from which no caller has taken ids yet.
+            Some(shape) if shape.period.is_some() => ID_END,
+            Some(shape) => shape.line_end().saturating_sub(row.max_id),
+        };
+        if held.saturating_add(left) < count { Err(Error::Exhausted) } else { Ok(()) }
+    }
+
+    /// How many of its held ids a source could give now to a call for `count`.
+    fn could_give(&self, source: &Source, tag: &BizTag, count: u64) -> Result<u64, Error> {
+        let slot = match source {
+            Source::Plain(slot) => Arc::clone(slot),
+            Source::Trend(lines) => {
+                let line = lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
+                let Some(slot) = line.slot() else { return Ok(0) };
+                Arc::clone(slot)
+            }
+            Source::Strict(lines) => {
+                lines.would_admit(count)?;
+                lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
+                let loss = QuorumLoss::without_leader(&self.replica.node().status());
+                return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
+            }
+            Source::Keys(_) => return Err(is_a_sequence(tag.as_str())),
+        };
+        slot.would_admit(count)?;
+        Ok(slot.remaining())
+    }
+
+    /// Whether a call for `count` numbers of a key would succeed, as far as this node's copy and the tag's guard show.
+    ///
+    /// # Errors
+    /// As [`take_of_keys`](Self::take_of_keys).
+    pub async fn could_take_of_key(
+        &self,
+        KeyRequest { of, count }: &KeyRequest,
+    ) -> Result<(), Error> {
+        let deadline = self.replica.deadline(GRAB_MAX);
+        self.keys_of(&of.tag, deadline).await?.would_admit(*count)
+    }
+
+    /// Whether [`take_snowflakes`](Self::take_snowflakes) would return an id. Takes none, but waits in the same way
+    /// for a window that is on its way.
+    ///
+    /// # Errors
+    /// The same as [`take_snowflakes`](Self::take_snowflakes), except overload.
+    pub async fn could_take_snowflakes(&self) -> Result<(), Error> {
+        self.snowflakes.could_take().await
+    }
+}
+
+/// What the rest of the node needs from this service.
+impl IdService {
+    /// Grabs ids for those tags that exist, and waits until this node holds ids of each of them that can have any.
+    /// Returns the number of tags.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when no quorum answers in time.
+    pub(super) async fn hold_again(&self, tags: Vec<BizTag>) -> Result<usize, Error> {
+        let deadline = Instant::now() + GRAB_MAX;
+        // After this the node knows which tags were created or deleted while it was away.
+        self.replica.read_barrier(deadline).await?;
+        let mut waiting: Vec<Arc<Slot>> = Vec::new();
+        for tag in tags {
+            if self.row(&tag).is_none() {
+                continue;
+            }
+            let slot = match self.source(tag.as_str(), deadline).await {
+                Ok(Source::Plain(slot)) => slot,
+                Ok(Source::Trend(lines)) => match self.slot_now(&lines) {
+                    Some(slot) => slot,
+                    None => continue,
+                },
+                // A tag that is frozen or has no ids left has no slot; of strict tags and sequences only the leader
+                // holds ids.
+                Ok(Source::Strict(_) | Source::Keys(_)) | Err(_) => continue,
+            };
+            if slot.wants_first_grab() {
+                self.grabs.ask(&slot);
+            }
+            waiting.push(slot);
+        }
+        let wanted = waiting.len();
+        loop {
+            waiting.retain(|slot| slot.remaining() == 0 && slot.lets_grab());
+            if waiting.is_empty() {
+                return Ok(wanted);
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// The slot of the tag's present line, if it has one.
+    fn slot_now(&self, lines: &Lines) -> Option<Arc<Slot>> {
+        let line = lines.line_at(self.line_time_ms(lines).ok()?).ok()??;
+        line.slot().cloned()
+    }
+
+    /// The tags from which callers took ids since the last call, and how many ids; if there are many such tags, only
+    /// those with the most ids. It looks at every tag, which takes a while with a million.
+    pub fn take_note_of_use(&self) -> Vec<(BizTag, u64)> {
+        self.table.taken_since_look(HOT_TAGS_MAX)
     }
 
     /// The wall clock, in Unix milliseconds.
@@ -212,111 +688,26 @@ impl IdService {
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
+}
 
-    /// The slot's answer, if it comes in time; `None` when the slot was closed.
-    async fn wait(
-        &self,
-        answered: oneshot::Receiver<TakenNumbers>,
-        deadline: Instant,
-    ) -> Option<TakenNumbers> {
-        let began = Instant::now();
-        let answer = timeout_at(deadline, answered).await;
-        self.metrics.waited(began.elapsed().as_secs_f64());
-        match answer {
-            Ok(taken) => taken.ok(),
-            Err(_) => Some(Err(Error::unavailable("no segment could be had in time"))),
-        }
+/// The numbers that the leader gave.
+fn numbers(given: Given) -> Result<Range<u64>, Error> {
+    match given {
+        Given::Ids { ranges, .. } => ranges.into_iter().next().ok_or_else(not_understood),
+        _ => Err(not_understood()),
     }
+}
 
-    /// Finds or makes what ids of a tag are taken from, if the tag exists.
-    pub(super) async fn source(&self, tag: &str, deadline: Instant) -> Result<Source, Error> {
-        if let Some(slot) = self.table.pin().get(tag).map(Arc::clone) {
-            return Ok(Source::Plain(slot));
-        }
-        if let Some(shaped) = self.table.shaped().get(tag) {
-            return Ok(Source::Shaped(shaped));
-        }
-        let tag = BizTag::parse(tag)?;
-        let expected = self.table.first_segments().expect(&tag);
-        let (row, first) = match self.row(&tag) {
-            Some(row) => (row, None),
-            None => self.find_or_create(&tag, deadline).await?,
-        };
-        if row.protection.frozen {
-            return Err(Error::Frozen);
-        }
-        if let Some(shape) = &row.shape {
-            return self.shaped(&row, shape).map(Source::Shaped);
-        }
-        if row.max_id == ID_END {
-            return Err(Error::Exhausted);
-        }
-        let new = |heard: Heard| {
-            let slot = Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
-            let Some(first) = first.filter(|_| !heard.is_gone) else { return slot };
-            let slot = slot.with_segment(first, row.step);
-            slot.rise_to(heard.floor);
-            slot
-        };
-        let slot = expected.put(|heard| self.table.get_or_insert(&tag, || new(heard)));
-        // The row may be older than the last change that the slots received. The slot is in the table by now, so it
-        // receives every change after this look.
-        self.replica.read(|state| {
-            if let Some(protection) = state.protection(tag.as_str()) {
-                slot.protect(protection);
-            }
-        });
-        Ok(Source::Plain(slot))
-    }
+fn is_a_sequence(tag: &str) -> Error {
+    let detail =
+        format!("the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/");
+    Error::NotFound { detail }
+}
 
-    /// Puts a shaped tag into the table.
-    fn shaped(&self, row: &TagRow, shape: &Arc<Shape>) -> Result<Arc<ShapedTag>, Error> {
-        let tag = row.tag.as_str();
-        if shape.kind == Kind::Sequence {
-            let detail = format!(
-                "the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/"
-            );
-            return Err(Error::NotFound { detail });
-        }
-        let shaped = ShapedTag::new(row, shape, Arc::clone(&self.clock))?;
-        let shaped = self.table.shaped().get_or_insert(shaped);
-        // The row may be older than the last change that the shaped tags received, as in `source`.
-        self.replica.read(|state| {
-            if let Some(protection) = state.protection(tag) {
-                shaped.protect(protection);
-            }
-        });
-        Ok(shaped)
-    }
+fn is_no_sequence(tag: &BizTag) -> Error {
+    Error::NotFound { detail: format!("the tag {tag} is not a sequence, so it has no keys") }
+}
 
-    /// Finds the row of a tag that this node's copy does not show: another node may have created it a
-    /// moment ago.
-    ///
-    /// Where tags are created on first use, it is created at once, with its first segment, which costs one commit. If
-    /// another node was first, the log refuses that, and this node waits until it knows the tag.
-    async fn find_or_create(
-        &self,
-        tag: &BizTag,
-        deadline: Instant,
-    ) -> Result<(TagRow, Option<Segment>), Error> {
-        let created = match &self.creation {
-            Some(creation) => creation.create_on_first_use(tag, deadline).await,
-            None => Err(Error::UnknownTag),
-        };
-        if let Ok(Some((row, first))) = created {
-            // Like the grabber's, this line is written before any id of the segment is handed out.
-            let Segment { start, end } = first;
-            tracing::debug!(target: "mintleaf::grants", tag = tag.as_str(), start, end, "segment granted");
-            return Ok((row, Some(first)));
-        }
-        self.replica.read_barrier(deadline).await?;
-        match self.row(tag) {
-            Some(row) => Ok((row, None)),
-            None => Err(created.err().unwrap_or(Error::UnknownTag)),
-        }
-    }
-
-    fn row(&self, tag: &BizTag) -> Option<TagRow> {
-        self.replica.read(|state| state.tag(tag.as_str()))
-    }
+fn not_understood() -> Error {
+    Error::unavailable("the leader answered something other than what was asked")
 }

@@ -3,7 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use mintleaf_core::shape::IdText;
+use mintleaf_core::shape::id_text::IdText;
+
+use super::error::Error;
+use super::local::lines::TagLine;
+
+/// Why a range of ids of some tags, or the last of a run of them, is refused.
+pub const NOT_CONSECUTIVE: &str = "tag has ids that are not consecutive";
 
 /// Ids that were taken of a tag.
 #[derive(Clone, Debug)]
@@ -20,8 +26,29 @@ impl TakenIds {
         Self { numbers, text: None }
     }
 
+    /// Ids of a line of a shaped tag.
+    pub(super) fn of_line(line: &TagLine, numbers: Vec<Range<u64>>) -> Self {
+        Self { numbers, text: Some(Arc::clone(line.text())) }
+    }
+
     /// How many they are.
     pub fn count(&self) -> u64 {
         self.numbers.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+/// The outcome of requests for one id each that came together.
+#[derive(Debug, Default)]
+pub struct SingleIds {
+    /// The ids of the first of them, ascending within each part and from part to part, unless the tag hides them.
+    pub taken: Vec<TakenIds>,
+    /// Why the rest got none; `None` where all have one.
+    pub refused: Option<Error>,
+}
+
+impl SingleIds {
+    /// How many ids there are.
+    pub fn count(&self) -> u64 {
+        self.taken.iter().map(TakenIds::count).sum()
     }
 }

@@ -17,6 +17,7 @@ use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::machine::clock::{Clock, SystemClock};
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
+use crate::service::ServiceSettings;
 
 const NOWHERE: &str = "127.0.0.1:1";
 
@@ -48,9 +49,7 @@ async fn alone_by(
         },
         nonce: 1,
         secret: 1,
-        auto_create_tags: true,
-        tags_max,
-        sequence_memory: 1 << 20,
+        settings: ServiceSettings { auto_create_tags: true, tags_max, sequence_memory: 1 << 20 },
         draw_key: || Ok([7; 32]),
     };
     let options = Options {

@@ -104,6 +104,19 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn no_modules_of_a_folder_import_each_other_in_a_circle() {
+    let mut complaints = Vec::new();
+    for source in crates() {
+        for folder in source.folders() {
+            for circle in circles::of(&source.imports_in(&folder)) {
+                complaints.push(format!("{source}: {}", circle.join(" -> ")));
+            }
+        }
+    }
+    none(&complaints);
+}
+
+#[test]
 fn the_core_names_nothing_that_reads_a_clock_a_disk_or_a_socket() {
     let core = Crate::read(&repository().join("core/src"));
     let mut complaints = Vec::new();

@@ -69,6 +69,28 @@ impl Crate {
         named.filter(|top| ![module, ROOT].contains(top)).map(str::to_owned).collect()
     }
 
+    /// The modules that have modules of their own.
+    pub(crate) fn folders(&self) -> BTreeSet<String> {
+        let parents = self.files.keys().filter_map(|file| file.rsplit_once("::"));
+        parents.map(|(parent, _)| parent.to_owned()).collect()
+    }
+
+    /// The modules directly in a folder, each with the others there that it imports, its own modules included.
+    pub(crate) fn imports_in(&self, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+        let inside = |file: &String| {
+            let within = file.strip_prefix(folder)?.strip_prefix("::")?;
+            Some(format!("{folder}::{}", top(within)))
+        };
+        let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (file, named) in &self.files {
+            let Some(module) = inside(file) else { continue };
+            let others = named.iter().filter_map(inside).filter(|other| *other != module);
+            let others: Vec<String> = others.collect();
+            imports.entry(module).or_default().extend(others);
+        }
+        imports
+    }
+
     /// What a top module's files name of other crates.
     pub(crate) fn foreign_crates_of(&self, module: &str) -> BTreeSet<String> {
         let files = self.foreign.iter().filter(|(file, _)| top(file) == module);

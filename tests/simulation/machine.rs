@@ -13,7 +13,7 @@ use std::time::Duration;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::replica::{Replica, StateReplica};
 use mintleaf::server::{AssembledNode, Assembly};
-use mintleaf::service::Services;
+use mintleaf::service::{ServiceSettings, Services};
 use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_core::state::LEVEL_MAX;
 use mintleaf_raft::simulation::{Process, prepared_by};
@@ -377,9 +377,11 @@ async fn assemble(
         snowflake: site.snowflake.clone(),
         nonce: incarnation.nonce(),
         secret: incarnation.nonce(),
-        auto_create_tags: true,
-        tags_max: TAGS_MAX_DEFAULT,
-        sequence_memory: SEQUENCE_MEMORY,
+        settings: ServiceSettings {
+            auto_create_tags: true,
+            tags_max: TAGS_MAX_DEFAULT,
+            sequence_memory: SEQUENCE_MEMORY,
+        },
         draw_key: || Ok([7; 32]),
     };
     let oracle = Arc::clone(&site.oracle);

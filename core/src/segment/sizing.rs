@@ -1,26 +1,37 @@
 //! How many ids the next grab reserves.
 //!
-//! A segment should last about a quarter of an hour: long enough to ride out an outage of the quorum, short enough that
-//! a crash wastes little. Leaf finds the size by doubling and halving, as this does, beginning with two grabs of the
-//! tag's own step. Doubling alone catches up with a hundredfold surge only at the seventh grab, so the rate measured in
-//! the current segment may raise the size at once. A grab that begins in the first moments of a surge measures mostly
-//! the time before it and may miss the surge; the next grab does not.
+//! What any node holds should last about a quarter of an hour: long enough to ride out an outage of the quorum, short
+//! enough that a crash wastes little. What the leader holds of a strict tag is of no use in an outage, and the next
+//! leader wastes it: it should last for some commits, and not longer. Leaf finds the size by doubling and halving, as
+//! this does, beginning with two grabs of the tag's own step. Doubling alone catches up with a hundredfold surge only
+//! at the seventh grab, so the rate measured in the current segment may raise the size at once. A grab that begins in
+//! the first moments of a surge measures mostly the time before it and may miss the surge; the next grab does not.
 
 use crate::limits::STEP_MAX;
 
-/// A segment that lasted less doubles the next one; a size covers the measured rate for this long.
-const LASTS_MS_MIN: u64 = 15 * 60 * 1000;
-/// A segment that lasted this long halves the next one.
-const LASTS_MS_MAX: u64 = 2 * LASTS_MS_MIN;
-/// Largest size, unless the tag's own step is larger.
-const SIZE_MAX: u32 = 1_000_000;
+/// How long the ids of one grab last, and how many they are at most.
+struct Pace {
+    /// A segment that lasted less doubles the next one; a size covers the measured rate for this long.
+    lasts_ms_min: u64,
+    /// A segment that lasted this long halves the next one.
+    lasts_ms_max: u64,
+    /// Largest size, unless the tag's own step is larger.
+    size_max: u32,
+}
+
+/// Of what any node holds.
+const HELD: Pace =
+    Pace { lasts_ms_min: 15 * 60 * 1000, lasts_ms_max: 30 * 60 * 1000, size_max: 1_000_000 };
+/// Of what the leader holds.
+const LED: Pace = Pace { lasts_ms_min: 1_000, lasts_ms_max: 10_000, size_max: 1 << 18 };
+
 /// A size is at most one in this many ids of the whole line, unless the tag's own step is larger. So only a small
 /// part of a short line is held by some nodes while others come to its end, or is lost with a process.
 const LINE_PARTS: u64 = 1_000;
 /// Shortest time to measure a rate over, so that the first ids of a segment do not look like a flood.
 const RATE_MS_MIN: u64 = 1000;
 /// How many grabs reserve the tag's own step before sizes begin to move.
-const UNSIZED_GRABS: u32 = 2;
+const UNSIZED_GRABS: u8 = 2;
 
 /// Chooses the sizes of the grabs of one tag on one node.
 #[derive(Debug)]
@@ -32,19 +43,27 @@ pub(super) struct Sizing {
     /// The size of the latest grab installed, before the callers' demand was added.
     size: u32,
     /// Grabs installed since `step` became the tag's own, up to [`UNSIZED_GRABS`].
-    grabs: u32,
+    grabs: u8,
+    /// Whether the leader holds what is grabbed.
+    is_led: bool,
     /// When the latest grab was installed; `None` before the first.
     installed_ms: Option<u64>,
 }
 
 impl Sizing {
     pub(super) fn new(step: u32) -> Self {
-        Self { step, size_max: SIZE_MAX, size: step, grabs: 0, installed_ms: None }
+        let size_max = HELD.size_max;
+        Self { step, size_max, size: step, grabs: 0, is_led: false, installed_ms: None }
     }
 
-    /// For a line of `line_ids` ids.
-    pub(super) fn of_line(step: u32, line_ids: u64) -> Self {
-        let size_max = capped(line_ids / LINE_PARTS).clamp(1, SIZE_MAX);
+    /// For what the leader holds.
+    pub(super) fn led(step: u32) -> Self {
+        Self { size_max: LED.size_max, is_led: true, ..Self::new(step) }
+    }
+
+    /// For a line that ends at `line_end`.
+    pub(super) fn of_line(step: u32, line_end: u64) -> Self {
+        let size_max = capped(line_end / LINE_PARTS).clamp(1, HELD.size_max);
         Self { size_max, ..Self::new(step) }
     }
 
@@ -57,39 +76,44 @@ impl Sizing {
         used: u64,
         entered_ms_ago: u64,
     ) -> u32 {
-        self.heed(step);
+        self.observe_step(step);
         let by_lifetime = match self.installed_ms {
             Some(installed_ms) if self.grabs >= UNSIZED_GRABS => {
                 self.by_lifetime(now_ms.saturating_sub(installed_ms))
             }
             _ => step,
         };
-        let by_rate = used.saturating_mul(LASTS_MS_MIN) / entered_ms_ago.max(RATE_MS_MIN);
+        let by_rate =
+            used.saturating_mul(self.pace().lasts_ms_min) / entered_ms_ago.max(RATE_MS_MIN);
         by_lifetime.max(capped(by_rate)).clamp(step, step.max(self.size_max))
     }
 
     /// Notes that a grab of `size` was installed, and that `step` is the tag's own step.
     pub(super) fn installed(&mut self, now_ms: u64, step: u32, size: u32) {
-        self.heed(step);
+        self.observe_step(step);
         self.size = size.max(step);
         self.grabs = UNSIZED_GRABS.min(self.grabs + 1);
         self.installed_ms = Some(now_ms);
     }
 
     /// A step that an operator changed starts the sizing over.
-    fn heed(&mut self, step: u32) {
+    fn observe_step(&mut self, step: u32) {
         if step != self.step {
-            let Self { installed_ms, size_max, .. } = *self;
-            *self = Self { installed_ms, size_max, ..Self::new(step) };
+            let Self { size_max, is_led, .. } = *self;
+            *self = Self { size_max, is_led, ..Self::new(step) };
         }
     }
 
     fn by_lifetime(&self, lasted_ms: u64) -> u32 {
         match lasted_ms {
-            0..LASTS_MS_MIN => self.size.saturating_mul(2),
-            LASTS_MS_MIN..LASTS_MS_MAX => self.size,
-            LASTS_MS_MAX.. => self.size / 2,
+            short if short < self.pace().lasts_ms_min => self.size.saturating_mul(2),
+            long if long >= self.pace().lasts_ms_max => self.size / 2,
+            _ => self.size,
         }
+    }
+
+    fn pace(&self) -> &'static Pace {
+        if self.is_led { &LED } else { &HELD }
     }
 }
 
@@ -130,7 +154,7 @@ mod tests {
         assert_eq!([0; 8].map(|ms| short.next_after(ms)), [50, 50, 100, 200, 400, 800, 900, 900]);
         let mut wide = Tag { sizing: Sizing::of_line(5_000, 900_000), ..Tag::new(5_000) };
         assert_eq!([0; 4].map(|ms| wide.next_after(ms)), [5_000; 4]);
-        assert_eq!(Sizing::of_line(50, u64::MAX / 2).size_max, SIZE_MAX);
+        assert_eq!(Sizing::of_line(50, u64::MAX / 2).size_max, HELD.size_max);
     }
 
     #[test]
@@ -172,6 +196,13 @@ mod tests {
         assert_eq!([0; 4].map(|ms| tag.next_after(ms)), [1000, 1000, 2000, 4000]);
         tag.step = 300;
         assert_eq!([0; 3].map(|ms| tag.next_after(ms)), [300, 300, 600]);
+        let mut short = Tag { sizing: Sizing::of_line(50, 200_000), ..Tag::new(50) };
+        short.step = 60;
+        assert_eq!(
+            [0; 4].map(|ms| short.next_after(ms)),
+            [60, 60, 120, 200],
+            "a line stays as short"
+        );
     }
 
     #[test]
@@ -193,7 +224,18 @@ mod tests {
         sizing.installed(0, 100, 100);
         assert_eq!(sizing.next_size(2000, 100, 100, 2000), 50 * 900);
         assert_eq!(sizing.next_size(1, 100, 10, 1), 10 * 900, "a rate is per second at least");
-        assert_eq!(sizing.next_size(2000, 100, 1_000_000, 2000), SIZE_MAX);
-        assert_eq!(sizing.next_size(2000, 100, u64::MAX, 0), SIZE_MAX);
+        assert_eq!(sizing.next_size(2000, 100, 1_000_000, 2000), HELD.size_max);
+        assert_eq!(sizing.next_size(2000, 100, u64::MAX, 0), HELD.size_max);
+    }
+
+    #[test]
+    fn what_the_leader_holds_lasts_for_seconds() {
+        let mut strict = Tag { sizing: Sizing::led(100), ..Tag::new(100) };
+        let lasted_ms = [0, 0, 999, 1_000, 9_999, 10_000];
+        assert_eq!(lasted_ms.map(|ms| strict.next_after(ms)), [100, 100, 200, 200, 200, 100]);
+        let mut busy = Tag { sizing: Sizing::led(100_000), ..Tag::new(100_000) };
+        let sizes = [0; 5].map(|ms| busy.next_after(ms));
+        assert_eq!(sizes, [100_000, 100_000, 200_000, LED.size_max, LED.size_max]);
+        assert_eq!(strict.sizing.next_size(strict.now_ms, 100, 5_000, 1_000), 5_000);
     }
 }

@@ -3,6 +3,7 @@
 //! Pure. What stands before and behind an id is the same for all ids of a line, so it is made once, and writing an id
 //! takes nothing from the heap except room in the buffer that it is written to.
 
+use super::Shape;
 use super::ff1::HiddenIds;
 use super::hidden::Hidden;
 use super::period::PeriodNumber;
@@ -21,6 +22,7 @@ const NUMBER_BYTES_MAX: usize = 20;
 #[derive(Debug)]
 pub struct IdText {
     hidden: Option<HiddenIds>,
+    has_consecutive_ids: bool,
     period: Option<PeriodNumber>,
     /// The format around the id; `None` where ids are bare numbers.
     format: Option<Around>,
@@ -36,15 +38,12 @@ struct Around {
 }
 
 impl IdText {
-    /// How ids with this hiding and this format are written, in this period if the tag has periods.
-    pub fn new(
-        hidden: &Option<Hidden>,
-        format: &Option<TextFormat>,
-        period: Option<PeriodNumber>,
-    ) -> Self {
+    /// How ids of a tag with this shape are written, in this period if the tag has periods.
+    pub fn new(shape: &Shape, period: Option<PeriodNumber>) -> Self {
         let ids_of = |hidden: &Hidden| HiddenIds::new(hidden.digits, &hidden.key.0);
-        let format = format.as_ref().map(|format| Around::new(format, period));
-        Self { hidden: hidden.as_ref().map(ids_of), period, format }
+        let format = shape.format.as_ref().map(|format| Around::new(format, period));
+        let has_consecutive_ids = shape.has_consecutive_ids();
+        Self { hidden: shape.hidden.as_ref().map(ids_of), has_consecutive_ids, period, format }
     }
 
     /// The period that the ids belong to, where there is one.
@@ -57,9 +56,9 @@ impl IdText {
         self.format.is_some()
     }
 
-    /// Whether ids are in an order that cannot be guessed.
-    pub fn is_hidden(&self) -> bool {
-        self.hidden.is_some()
+    /// As [`Shape::has_consecutive_ids`].
+    pub fn has_consecutive_ids(&self) -> bool {
+        self.has_consecutive_ids
     }
 
     /// The id that belongs to a number of the line, as a number.
@@ -153,7 +152,7 @@ mod tests {
 
     fn text_of(format: &str, period: Option<u32>) -> IdText {
         let format = Some(TextFormat::parse(format).unwrap());
-        IdText::new(&None, &format, period.map(PeriodNumber))
+        IdText::new(&Shape { format, ..Shape::default() }, period.map(PeriodNumber))
     }
 
     fn shown(text: &IdText, number: u64) -> String {
@@ -181,20 +180,21 @@ mod tests {
 
     #[test]
     fn bare_numbers_stay_bare() {
-        let bare = IdText::new(&None, &None, None);
+        let bare = IdText::new(&Shape::default(), None);
         assert_eq!((shown(&bare, 7), bare.is_formatted()), ("7".to_owned(), false));
     }
 
     #[test]
     fn what_is_hidden_is_written_in_the_format_too() {
         let hidden = Some(Hidden { digits: 8, key: HiddenKey([7; 32]) });
-        let bare = IdText::new(&hidden, &None, None);
+        let mut shape = Shape { hidden, ..Shape::default() };
+        let bare = IdText::new(&shape, None);
         let id = HiddenIds::new(8, &[7; 32]).id(1);
         assert_eq!((bare.id(1), shown(&bare, 1)), (id, id.to_string()));
-        let format = Some(TextFormat::parse("U{id}").unwrap());
-        let formatted = IdText::new(&hidden, &format, None);
+        shape.format = Some(TextFormat::parse("U{id}").unwrap());
+        let formatted = IdText::new(&shape, None);
         assert_eq!(shown(&formatted, 1), format!("U{id}"));
-        assert!(formatted.is_hidden());
+        assert!(!formatted.has_consecutive_ids());
     }
 
     proptest! {

@@ -13,7 +13,7 @@ pub struct Period {
     pub time_zone: Box<str>,
 }
 
-/// The length of a period.
+/// The length of a period; on the wire, like [`Kind`](super::Kind).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PeriodLength {
     /// From midnight to midnight.
@@ -39,6 +39,9 @@ impl Period {
 }
 
 impl PeriodLength {
+    /// Every length, the shortest first.
+    pub const ALL: [Self; 3] = [Self::Day, Self::Month, Self::Year];
+
     /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {

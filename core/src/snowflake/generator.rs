@@ -30,7 +30,7 @@ pub enum Refusal {
     NoWindow,
     /// The clock has passed the end of every window.
     Ended,
-    /// Every id is given, up to the end of the windows or as far ahead of the clock as ids may go: the
+    /// Every id has been given, up to the end of the windows or as far ahead of the clock as ids may go: the
     /// clock went back, or callers took more than the worker ids can make.
     Spent,
 }
@@ -38,11 +38,12 @@ pub enum Refusal {
 /// Makes the ids of one process.
 ///
 /// The next id is the smallest one that lies above the last, shows no time before the clock's, and belongs to a
-/// millisecond of a window that is held. So ids rise whatever the clock does and for any number of worker ids: a clock
-/// that steps back is ridden out on the last time, and a millisecond whose ids are spent moves on to the next worker
-/// id, then to the next millisecond, ahead of the clock, but never to a window's fence.
+/// millisecond of a window that is held. So ids rise whatever the clock does and for any number of worker ids. While
+/// the clock is behind the last id, the generator stays at the time of that id. When the ids of a millisecond are
+/// spent, it moves to the next worker id, then to the next millisecond, ahead of the clock, but never as far as a
+/// window's fence.
 ///
-/// A millisecond that the clock brings begins at a random sequence number. At low traffic most
+/// A millisecond that the clock reaches begins at a random sequence number. At low traffic most
 /// milliseconds give one id, and numbers that began at 0 would all fall on the first shards. The
 /// skipped ids are not missed: a caller gets ids of the next millisecond instead, without waiting,
 /// and a generator that runs ahead of its clock skips nothing.
@@ -50,8 +51,8 @@ pub enum Refusal {
 #[cfg_attr(test, derive(Clone, Eq, Hash, PartialEq))]
 pub struct Generator {
     format: Format,
-    /// How far ids may run ahead of the clock, and so how far a clock that went back is ridden out. Beyond it ids would
-    /// show times of no use to a reader.
+    /// How far ids may run ahead of the clock, and so how large a step back of the clock the generator rides out.
+    /// Beyond that, ids would show times that are of no use to a reader.
     ahead_ms_max: u64,
     /// The last id given, the only cursor there is; 0 before the first.
     last: u64,
@@ -94,7 +95,7 @@ impl Generator {
     /// The next id. `clock_ms` is the wall clock, which may say anything.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing is given then.
+    /// [`Refusal`]; in that case it gives no id.
     #[inline]
     pub fn take_one(&mut self, clock_ms: u64) -> Result<u64, Refusal> {
         self.take_some(1, clock_ms).map(|run| run.start)
@@ -103,7 +104,7 @@ impl Generator {
     /// The next ids of one worker id and millisecond: up to `count_max`, which is 1 or more.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing is given then.
+    /// [`Refusal`]; in that case it gives no id.
     #[inline]
     pub fn take_some(&mut self, count_max: u64, clock_ms: u64) -> Result<Range<u64>, Refusal> {
         let run = self.run(clock_ms, count_max).ok_or_else(|| self.refusal(clock_ms))?;
@@ -114,7 +115,7 @@ impl Generator {
     /// The next `count` ids as ascending ranges, one for each millisecond of a worker id.
     ///
     /// # Errors
-    /// [`Refusal`] when there are fewer; nothing is given then.
+    /// [`Refusal`] when there are fewer; in that case it gives no id.
     pub fn take(&mut self, count: u64, clock_ms: u64) -> Result<Vec<Range<u64>>, Refusal> {
         let (last, random) = (self.last, self.random);
         let mut runs = Vec::with_capacity(1 + (count / self.format.layout().ids_per_ms()) as usize);
@@ -131,10 +132,10 @@ impl Generator {
         Ok(runs)
     }
 
-    /// Whether there is an id to take. Takes none.
+    /// Whether there is an id to take. It takes none.
     ///
     /// # Errors
-    /// [`Refusal`], as for the caller who would take one.
+    /// The [`Refusal`] that a caller who takes one would get.
     pub fn could_take(&self, clock_ms: u64) -> Result<(), Refusal> {
         if self.remaining_ms(clock_ms) > 0 { Ok(()) } else { Err(self.refusal(clock_ms)) }
     }
@@ -175,7 +176,7 @@ impl Generator {
         }
     }
 
-    /// The first id in the first millisecond after `time_ms` that is held of any worker id.
+    /// The first id in the first millisecond after `time_ms` that the window of any worker id covers.
     fn first_after(&self, time_ms: u64) -> Option<IdParts> {
         let next_ms = time_ms.saturating_add(1);
         let later = self.windows.iter().filter(|window| window.fence_ms > next_ms);
@@ -208,7 +209,7 @@ impl Generator {
         }
     }
 
-    /// The next number of SplitMix64, which takes a few operations and whose every bit is good.
+    /// The next number of SplitMix64, which takes a few operations and has no weak bit.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -228,9 +229,9 @@ impl Generator {
         Some(unused_from_ms.clamp(window.floor_ms, window.fence_ms))
     }
 
-    /// Gives up every millisecond below `floor_ms`: no more ids come from there. A window that reaches above it begins
-    /// there from now on; the others are given up as a whole. Returns their worker ids, each with its first millisecond
-    /// that no id shows, as [`give_up`](Self::give_up) does.
+    /// Gives up every millisecond below `floor_ms`: no more ids come from there. A window that reaches above `floor_ms`
+    /// begins there from now on; the generator gives up the others completely. Returns their worker ids, each with its
+    /// first millisecond that no id shows, as [`give_up`](Self::give_up) does.
     pub fn lift(&mut self, floor_ms: u64) -> Vec<(u16, u64)> {
         let below = self.windows.iter().filter(|window| window.fence_ms <= floor_ms);
         let below: Vec<u16> = below.map(|window| window.worker_id).collect();

@@ -85,7 +85,7 @@ impl State {
             Response::Imported { before, row } if before.is_none_or(|mark| mark < row.max_id) => {
                 self.count_import(actor, change, before.is_none());
             }
-            Response::Noted => self.record(actor, change, change.told()),
+            Response::Noted => self.record(actor, change, change.recorded_facts()),
             _ => {}
         }
         response

@@ -1,11 +1,11 @@
-//! One committed command after another makes the state.
+//! Applies committed commands to the state, one after another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::Audit;
 use super::command::Command;
-use super::level::{Level, THIRD};
+use super::level::{Level, ROOT_KEY};
 use super::periods_before::PeriodsBefore;
 use super::protection::Protection;
 use super::response::Response;
@@ -20,16 +20,16 @@ use crate::shape::{RootKey, Shape};
 use crate::snowflake::{Format, Rules};
 use crate::tag::BizTag;
 
-/// Entries that one page looks at, at most: tombstones, which are never removed, may be many.
+/// Maximum number of entries that one page looks at. There may be many tombstones, which are never removed.
 pub const VISITED_MAX: usize = 10_000;
 
 /// One page of rows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TagPage {
-    /// The rows, none of them twice.
+    /// The rows, each of them once.
     pub rows: Vec<TagRow>,
-    /// The next page begins after this name; `None` on the last page. A page may have no row and yet
-    /// have a next one.
+    /// The next page begins after this name; `None` on the last page. A page may have no row and still have a next
+    /// page.
     pub next: Option<BizTag>,
 }
 
@@ -40,37 +40,35 @@ pub struct State {
     pub(super) clock_ms: u64,
     /// Every tag ever created, deleted ones included.
     pub(super) entries: SharedTable<TagEntry>,
-    /// The shapes and lines of all of them that are, or were, shaped.
+    /// The shapes and lines of all tags that are, or were, shaped.
     pub(super) shaped: SharedTable<ShapedEntry>,
     /// How many tags are not deleted.
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
     pub(super) level: Level,
     pub(super) audit: Audit,
-    /// How much higher than usual each line begins that this state does not know: the sum of the advances of all
+    /// A line that this state does not know begins this much higher than usual: the sum of the advances of all
     /// restores, because their copies may have lacked lines of the old cluster.
     pub(super) advance: u64,
-    /// The end of the time when periods may have begun that this state does not know; such a period begins higher by
+    /// The end of the time in which periods unknown to this state may have begun; such a period begins higher by
     /// that sum.
     pub(super) periods_before: PeriodsBefore,
-    /// What the keys of hidden ids are made of, from the third level on.
+    /// The root key, which makes the keys of hidden ids from the third level on.
     pub(super) root: Option<RootKey>,
-    #[cfg(feature = "next-level")]
-    pub(super) note: String,
 }
 
-/// What a creation says of a tag besides its name.
+/// What a creation says about a tag besides its name.
 pub(super) struct NewTag<'a> {
     pub(super) step: u32,
     pub(super) start: u64,
     pub(super) description: &'a str,
     pub(super) protection: Protection,
-    /// `None` of a plain tag.
+    /// `None` for a plain tag.
     pub(super) shape: Option<&'a Shape>,
 }
 
 impl<'a> NewTag<'a> {
-    /// A plain tag that nothing keeps callers from.
+    /// A plain tag without protection: callers may take its ids freely.
     pub(super) fn plain(step: u32, start: u64, description: &'a str) -> Self {
         Self { step, start, description, protection: Protection::default(), shape: None }
     }
@@ -130,11 +128,6 @@ impl State {
                 self.root.get_or_insert_with(|| root.clone());
                 Response::Noted
             }
-            #[cfg(feature = "next-level")]
-            Command::Note { text } => {
-                self.note.clone_from(text);
-                Response::NoteTaken { characters: text.chars().count() as u64 }
-            }
         }
     }
 
@@ -143,17 +136,17 @@ impl State {
         self.entries.get(tag).and_then(|entry| self.row_of(entry))
     }
 
-    /// The shape of a name that has or had a shaped tag; `None` of a plain tag, and of a name that no tag had.
+    /// The shape of a name that has or had a shaped tag; `None` for a plain tag, and for a name that no tag ever had.
     pub fn shape(&self, name: &str) -> Option<&Arc<Shape>> {
         self.shaped.get(name).map(ShapedEntry::shape)
     }
 
-    /// What keeps callers from taking ids of a tag that exists.
+    /// The protection of a tag that exists: what keeps callers from taking its ids.
     pub fn protection(&self, tag: &str) -> Option<Protection> {
         self.entries.get(tag).filter(|entry| entry.is_live()).map(TagEntry::protection)
     }
 
-    /// First number of a section that is not reserved, of a sequence that exists.
+    /// The first number that is not reserved in a section of a sequence that exists.
     pub fn section_end(&self, tag: &str, section: u16) -> Option<u64> {
         self.entries.get(tag).filter(|entry| entry.is_live())?;
         self.shaped.get(tag)?.section_end(section)
@@ -216,12 +209,12 @@ impl State {
         self.clock_ms
     }
 
-    /// How much higher than usual each line begins that this state does not know; 0 unless the cluster was restored.
+    /// A line that this state does not know begins this much higher than usual; 0 unless the cluster was restored.
     pub fn advance(&self) -> u64 {
         self.advance
     }
 
-    /// Whether the keys of new hidden ids are made of a root key, which every copy of this state has.
+    /// Whether a root key, which every copy of this state has, makes the keys of new hidden ids.
     pub fn has_root(&self) -> bool {
         self.root.is_some()
     }
@@ -236,12 +229,6 @@ impl State {
         self.level.version()
     }
 
-    /// The note that was left last.
-    #[cfg(feature = "next-level")]
-    pub fn note(&self) -> &str {
-        &self.note
-    }
-
     /// How the cluster makes snowflake ids; `None` until a command has settled it.
     pub fn format(&self) -> Option<Format> {
         self.workers.format()
@@ -253,7 +240,7 @@ impl State {
     }
 
     /// How far a window may reach past the stamp of its entry, in milliseconds: an hour until a command has
-    /// settled less. So every id ever given shows a time below the last stamp plus this.
+    /// settled on less. So every id ever given shows a time below the last stamp plus this.
     pub fn snowflake_window_ms_max(&self) -> u64 {
         self.workers.bounds().window_ms_max()
     }
@@ -264,16 +251,16 @@ impl State {
         self.workers.bounds().floor_ms()
     }
 
-    /// The worker ids whose holders have milliseconds below `floor_ms` and have not yet reported that they stamp none
-    /// of these any more.
+    /// The worker ids whose holders have milliseconds below `floor_ms` and have not reported yet that they no longer
+    /// stamp these.
     pub fn windows_below(&self, floor_ms: u64) -> Vec<WorkerRow> {
         let reaches_below =
             |row: &WorkerRow| row.nonce.is_some() && row.floor_ms < floor_ms.min(row.fence_ms);
         self.workers.rows().filter(reaches_below).collect()
     }
 
-    /// When the last window ends whose worker id was given on before its holder gave it back; 0 before the first, and
-    /// below the third level.
+    /// When the last window ends among those whose worker id was given to another process before its holder gave it
+    /// back; 0 before the first such window, and below the third level.
     pub fn given_on_ms(&self) -> u64 {
         self.workers.given_on_ms()
     }
@@ -315,11 +302,11 @@ impl State {
         self.shown(tag)
     }
 
-    /// The shape of a new name with the key that its hidden ids have here: from the third level on the root key's, and
-    /// below it the one that came with the command. `None` while there is no root key, from the third level on.
+    /// The shape of a new name, with the key for its hidden ids: from the third level on the root key makes it; below
+    /// that level it came with the command. `None` if the root key should make it and there is none.
     fn keyed(&self, tag: &BizTag, shape: &Shape) -> Option<Shape> {
         let mut shape = shape.clone();
-        if let (Some(hidden), true) = (&mut shape.hidden, self.level.number() >= THIRD) {
+        if let (Some(hidden), true) = (&mut shape.hidden, self.level.number() >= ROOT_KEY) {
             hidden.key = self.root.as_ref()?.key_of(tag.as_str(), hidden.digits);
         }
         Some(shape)

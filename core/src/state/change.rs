@@ -1,10 +1,11 @@
 //! Admin changes: what an administrator asks for, and what the audit says of it.
 //!
-//! Changes stand in every log: variants are only ever appended.
+//! Changes stand in every log: `level.rs` says how a variant is added.
 
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Action, Fact, Facts, Field};
+use super::level::level_of;
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
@@ -101,7 +102,7 @@ pub enum Change {
         tag: BizTag,
         /// Numbers per grab, 1 to [`STEP_MAX`](crate::limits::STEP_MAX).
         step: u32,
-        /// First number, 1 to [`ID_MAX`]; 1 of periods, sequences and hidden ids.
+        /// First number, 1 to [`ID_MAX`]; 1 unless the shape [takes](Shape::takes_start) another.
         start: u64,
         /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         description: String,
@@ -178,7 +179,7 @@ impl Change {
             | Self::RaiseLevel { .. }
             | Self::RaiseSnowflakeFloor { .. }
             | Self::ImportTag { .. } => 1,
-            Self::CreateShapedTag { .. } => 2,
+            Self::CreateShapedTag { shape, .. } => level_of(shape),
         }
     }
 
@@ -243,7 +244,7 @@ impl Change {
 
     /// What was there before and what is there now, for a change that the state only records; for the snowflake floor,
     /// the value that it is raised to.
-    pub fn told(&self) -> (Facts, Facts) {
+    pub fn recorded_facts(&self) -> (Facts, Facts) {
         let leader = |id: u64| Facts::from([(Field::Leader, Fact::Number(id))]);
         let level = |level: &u32| Facts::from([(Field::Level, Fact::Number((*level).into()))]);
         let member = |facts: &Option<MemberFacts>| {

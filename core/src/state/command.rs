@@ -1,13 +1,12 @@
 //! The commands that are proposed to the log.
 //!
-//! Commands stand in every log and cross between nodes of different releases: variants are only
-//! ever appended, and any other change needs a new format of their records.
+//! Commands stand in every log and cross between nodes of different releases: `level.rs` says how a variant is added.
 
 use serde::{Deserialize, Serialize};
 
 use super::actor::Actor;
 use super::change::Change;
-use super::level::THIRD;
+use super::level::{ROOT_KEY, SHAPES};
 use super::tag_fields::{check_description, check_step, require};
 use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
 use crate::shape::{Leadership, Line, RootKey};
@@ -147,12 +146,6 @@ pub enum Command {
         /// The key, drawn for this.
         root: RootKey,
     },
-    /// Leaves a note, which changes nothing else. Levels are tested with it.
-    #[cfg(feature = "next-level")]
-    Note {
-        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
-        text: String,
-    },
 }
 
 impl Command {
@@ -193,8 +186,6 @@ impl Command {
             | Self::LiftWindow { .. }
             | Self::RaiseLevel { .. }
             | Self::DrawRoot { .. } => Ok(()),
-            #[cfg(feature = "next-level")]
-            Self::Note { text } => check_description(text),
         }
     }
 
@@ -214,10 +205,8 @@ impl Command {
             | Self::FixRules { .. }
             | Self::LiftWindow { .. } => 1,
             Self::Administer { change, .. } => change.level(),
-            Self::GrabLine { .. } => 2,
-            Self::DrawRoot { .. } => THIRD,
-            #[cfg(feature = "next-level")]
-            Self::Note { .. } => 4,
+            Self::GrabLine { .. } => SHAPES,
+            Self::DrawRoot { .. } => ROOT_KEY,
         }
     }
 }

@@ -5,27 +5,46 @@
 //! that level. The level is part of the state and is raised by a command, which names the release that is needed from
 //! there on. Every build reads that command and the section of a snapshot that says the same, even if it knows nothing
 //! else of them.
+//!
+//! # How a variant and a level are added
+//!
+//! Variants of what stands in the log, in a snapshot, or in answers between nodes (commands, changes, responses,
+//! sections, and the types that a [`Shape`] is made of) are only ever appended: never moved, changed or removed. An
+//! older build cannot read a new one, so it belongs to a level, which an arm here or in the type's `level` names; the
+//! format byte of its record stays. All else that changes how bytes are read, such as a new field, needs a new format.
+//! The first such variant of a release brings the level: one more version below, a constant, and a row in
+//! `docs/operating/upgrading.md`.
 
 use serde::{Deserialize, Serialize};
 
+use crate::shape::{Kind, Order, PeriodLength, Shape};
 use crate::version::VERSION;
 
 /// The first version that supports each level, from level 1 on.
-const FIRST_VERSIONS: &[&str] = &[
-    "0.2.0",
-    "0.3.0",
-    "0.3.0",
-    // A level for tests of levels; see the feature `next-level`.
-    #[cfg(feature = "next-level")]
-    VERSION,
-];
+const FIRST_VERSIONS: &[&str] = &["0.2.0", "0.3.0", "0.3.0"];
+
+/// The level that has tags with a shape.
+pub(super) const SHAPES: u32 = 2;
 
 /// The level that has a root key of hidden ids, and that remembers when a restored cluster began and which windows may
 /// outlast the hold of their worker ids.
-pub(super) const THIRD: u32 = 3;
+pub(super) const ROOT_KEY: u32 = 3;
 
 /// The highest level that this build supports.
 pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
+
+/// The lowest level of a cluster that has tags of this shape.
+pub(super) fn level_of(shape: &Shape) -> u32 {
+    // No pattern is `_`, so that a new variant does not compile before it has its level.
+    match (shape.kind, shape.order, shape.period.as_ref().map(|period| period.length)) {
+        (Kind::Ids, Order::Trend, None) if shape.is_plain() => 1,
+        (
+            Kind::Ids | Kind::Keys,
+            Order::Trend | Order::Strict,
+            None | Some(PeriodLength::Day | PeriodLength::Month | PeriodLength::Year),
+        ) => SHAPES,
+    }
+}
 
 /// The first version that supports a level; this build's own for a level that it does not know.
 pub fn first_version_of(level: u32) -> &'static str {

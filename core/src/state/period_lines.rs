@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::response::Response;
 use super::watermark::Watermark;
-use crate::limits::{ID_END, PERIOD_SKEW_MS, PERIODS_KEPT};
+use crate::limits::{PERIOD_SKEW_MS, PERIODS_KEPT};
 use crate::shape::{PeriodLength, PeriodNumber};
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -46,16 +46,17 @@ impl PeriodLines {
         if (opens_ms..closes_ms).contains(&now_ms) { Ok(()) } else { Err(Response::PeriodClosed) }
     }
 
-    /// Reserves `size` ids of an admitted period, or all that are left if these are fewer; `None` when no id is left. A
-    /// period that has no mark yet begins `advance` numbers above 1.
+    /// Reserves `size` numbers of an admitted period, or all that are left before `line_end` if these are fewer; `None`
+    /// when none is left. A period that has no mark yet begins `advance` numbers above 1.
     pub(super) fn grab(
         &mut self,
         number: PeriodNumber,
         size: u32,
         advance: u64,
+        line_end: u64,
     ) -> Option<Range<u64>> {
         let at = self.position(number).unwrap_or_else(|at| self.begin(at, number, advance));
-        self.kept[at].1.grab(size, ID_END)
+        self.kept[at].1.grab(size, line_end)
     }
 
     /// Adds a period at its place, and returns that place.

@@ -53,8 +53,6 @@ impl State {
             advance,
             periods_before,
             root,
-            #[cfg(feature = "next-level")]
-                note: _,
         } = &mut self;
         let by = |tag: &BizTag| tags.get(tag).copied().unwrap_or(0).max(*all);
         entries.for_each_mut(|entry| entry.rise(by(entry.tag())));

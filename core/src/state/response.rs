@@ -1,13 +1,12 @@
 //! The outcomes of commands.
 //!
-//! Responses cross between nodes of different releases: variants are only ever appended, and any
-//! other change needs a new format of their records.
+//! Responses cross between nodes of different releases: `level.rs` says how a variant is added.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::THIRD;
+use super::level::{ROOT_KEY, SHAPES, level_of};
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
 use crate::snowflake::{Format, Rules};
@@ -126,12 +125,6 @@ pub enum Response {
     PeriodClosed,
     /// The cluster has no root key yet, which the tag's key would be made from.
     NoRootKey,
-    /// The note is left.
-    #[cfg(feature = "next-level")]
-    NoteTaken {
-        /// How long it is.
-        characters: u64,
-    },
 }
 
 impl Response {
@@ -150,14 +143,11 @@ impl Response {
     /// The lowest level of a cluster that gives this response.
     pub(crate) fn level(&self) -> u32 {
         match self {
-            #[cfg(feature = "next-level")]
-            Self::NoteTaken { .. } => 4,
-            Self::NoRootKey => THIRD,
-            Self::ShapedTag { .. }
-            | Self::OtherShape
-            | Self::OtherTerm
-            | Self::PeriodOver { .. }
-            | Self::PeriodClosed => 2,
+            Self::NoRootKey => ROOT_KEY,
+            Self::ShapedTag { shape, .. } => level_of(shape),
+            Self::OtherShape | Self::OtherTerm | Self::PeriodOver { .. } | Self::PeriodClosed => {
+                SHAPES
+            }
             _ => 1,
         }
     }

@@ -113,9 +113,9 @@ mod tests {
         old.apply(6_000, &Command::Administer { actor: Actor::default(), change });
         let state = old.restored(&raise(), &restoration(7_000)).unwrap();
         let entries = audit(&state);
-        let told = |entry: &AuditEntry| (entry.index, entry.action, entry.target.to_string());
+        let shown = |entry: &AuditEntry| (entry.index, entry.action, entry.target.to_string());
         assert_eq!(
-            entries.iter().map(told).collect::<Vec<_>>(),
+            entries.iter().map(shown).collect::<Vec<_>>(),
             [
                 (1, Action::DeleteTag, "a".to_owned()),
                 (2, Action::Restore, "cluster".to_owned()),

@@ -8,17 +8,23 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::watermark::Watermark;
-use crate::limits::{ID_END, SECTIONS};
+use crate::limits::SECTIONS;
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct SectionLines(BTreeMap<u16, Watermark>);
 
 impl SectionLines {
-    /// Reserves `size` numbers of a section, or all that are left if these are fewer; `None` when no number is left. A
-    /// section that has no mark yet begins `advance` numbers above 1.
-    pub(super) fn grab(&mut self, section: u16, size: u32, advance: u64) -> Option<Range<u64>> {
+    /// Reserves `size` numbers of a section, or all that are left before `line_end` if these are fewer; `None` when
+    /// none is left. A section that has no mark yet begins `advance` numbers above 1.
+    pub(super) fn grab(
+        &mut self,
+        section: u16,
+        size: u32,
+        advance: u64,
+        line_end: u64,
+    ) -> Option<Range<u64>> {
         let mark = self.0.entry(section).or_insert_with(|| Watermark::beginning(advance));
-        mark.grab(size, ID_END)
+        mark.grab(size, line_end)
     }
 
     /// The mark of a section; of one that has none yet, the number that it would begin at.

@@ -12,7 +12,7 @@ use super::section_lines::SectionLines;
 use super::shared_table::Named;
 use super::stamp::Stamp;
 use super::tag_entry::TagEntry;
-use crate::shape::{Kind, Leadership, Line, Order, Shape};
+use crate::shape::{Leadership, Line, LinesOf, Order, Shape};
 use crate::tag::BizTag;
 
 /// The shape of a name, and its lines. A copy shares both.
@@ -20,14 +20,14 @@ use crate::tag::BizTag;
 pub(crate) struct ShapedEntry {
     tag: BizTag,
     shape: Arc<Shape>,
-    lines: Arc<Lines>,
+    marks: Arc<Marks>,
     /// How many numbers above 1 a new line begins: the sum of the advances of restores.
     advance: u64,
 }
 
-/// The lines of a shaped tag.
+/// The marks of a shaped tag, as its shape's [`LinesOf`] calls for.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-enum Lines {
+enum Marks {
     /// The one watermark of the tag's entry.
     Whole,
     Periods(PeriodLines),
@@ -49,17 +49,14 @@ impl Named for ShapedEntry {
 }
 
 impl ShapedEntry {
-    /// The lowest level of a cluster that has shaped tags.
-    pub(super) const LEVEL: u32 = 2;
-
     /// The entry of a name that has no tag yet. Its lines begin `advance` numbers above 1.
     pub(super) fn new(tag: BizTag, shape: Shape, advance: u64) -> Self {
-        let lines = match (shape.kind, &shape.period) {
-            (Kind::Sequence, _) => Lines::Sections(SectionLines::default()),
-            (Kind::Segment, Some(_)) => Lines::Periods(PeriodLines::default()),
-            (Kind::Segment, None) => Lines::Whole,
+        let marks = match shape.lines() {
+            LinesOf::Whole => Marks::Whole,
+            LinesOf::Periods(_) => Marks::Periods(PeriodLines::default()),
+            LinesOf::Sections => Marks::Sections(SectionLines::default()),
         };
-        Self { tag, shape: Arc::new(shape), lines: Arc::new(lines), advance }
+        Self { tag, shape: Arc::new(shape), marks: Arc::new(marks), advance }
     }
 
     pub(super) fn tag(&self) -> &BizTag {
@@ -72,27 +69,27 @@ impl ShapedEntry {
 
     /// The highest mark of its lines; `None` where that is the mark of the tag's entry.
     pub(super) fn max_id(&self) -> Option<u64> {
-        match &*self.lines {
-            Lines::Whole => None,
-            Lines::Periods(periods) => Some(periods.latest()),
-            Lines::Sections(sections) => Some(sections.highest()),
+        match &*self.marks {
+            Marks::Whole => None,
+            Marks::Periods(periods) => Some(periods.latest()),
+            Marks::Sections(sections) => Some(sections.highest()),
         }
     }
 
     /// The mark of a section; `None` where there are no sections.
     pub(super) fn section_end(&self, section: u16) -> Option<u64> {
-        match &*self.lines {
-            Lines::Sections(sections) => Some(sections.mark(section, self.advance)),
-            Lines::Whole | Lines::Periods(_) => None,
+        match &*self.marks {
+            Marks::Sections(sections) => Some(sections.mark(section, self.advance)),
+            Marks::Whole | Marks::Periods(_) => None,
         }
     }
 
     /// How many lines it keeps besides that of the tag's entry.
     pub(super) fn kept_lines(&self) -> usize {
-        match &*self.lines {
-            Lines::Whole => 0,
-            Lines::Periods(periods) => periods.len(),
-            Lines::Sections(sections) => sections.len(),
+        match &*self.marks {
+            Marks::Whole => 0,
+            Marks::Periods(periods) => periods.len(),
+            Marks::Sections(sections) => sections.len(),
         }
     }
 
@@ -116,8 +113,8 @@ impl ShapedEntry {
             return Response::Frozen;
         }
         let (size, line_end) = (size.max(entry.step()), self.shape.line_end());
-        let ids = match (Arc::make_mut(&mut self.lines), line) {
-            (Lines::Periods(periods), Line::Period { number, start_ms, end_ms }) => {
+        let ids = match (Arc::make_mut(&mut self.marks), line) {
+            (Marks::Periods(periods), Line::Period { number, start_ms, end_ms }) => {
                 let never_back = self.shape.order == Order::Strict;
                 if let Err(rejection) =
                     periods.admit(number, start_ms..end_ms, stamp.now_ms, never_back)
@@ -127,10 +124,10 @@ impl ShapedEntry {
                 // A period that had begun when the old cluster stopped may have been used there since.
                 let may_have_begun = start_ms < restored_ms.saturating_add(end_ms - start_ms);
                 let advance = if may_have_begun { self.advance } else { 0 };
-                periods.grab(number, size, advance)
+                periods.grab(number, size, advance, line_end)
             }
-            (Lines::Sections(sections), Line::Section(section)) => {
-                sections.grab(section, size, self.advance)
+            (Marks::Sections(sections), Line::Section(section)) => {
+                sections.grab(section, size, self.advance, line_end)
             }
             _ => entry.grab(size, line_end, clock_ms),
         };
@@ -141,26 +138,24 @@ impl ShapedEntry {
 
     /// Raises every line by this many ids, or to its end, including lines that begin later.
     pub(super) fn rise(&mut self, by: u64) {
-        let Self { tag: _, shape: _, lines, advance } = self;
-        match Arc::make_mut(lines) {
+        let Self { tag: _, shape: _, marks, advance } = self;
+        match Arc::make_mut(marks) {
             // The mark is that of the tag's entry, which rises by itself.
-            Lines::Whole => {}
-            Lines::Periods(periods) => periods.rise(by),
-            Lines::Sections(sections) => sections.rise(by),
+            Marks::Whole => {}
+            Marks::Periods(periods) => periods.rise(by),
+            Marks::Sections(sections) => sections.rise(by),
         }
         *advance = advance.saturating_add(by);
     }
 
     /// Whether an entry that was read could have been written.
     pub(super) fn is_sound(&self) -> bool {
-        let has_its_lines = match (&*self.lines, self.shape.kind, &self.shape.period) {
-            (Lines::Whole, Kind::Segment, None) => true,
-            (Lines::Periods(periods), Kind::Segment, Some(period)) => {
-                periods.is_sound(period.length)
-            }
-            (Lines::Sections(sections), Kind::Sequence, None) => sections.is_sound(),
-            _ => false,
+        let has_its_marks = match (&*self.marks, self.shape.lines()) {
+            (Marks::Whole, LinesOf::Whole) => true,
+            (Marks::Periods(periods), LinesOf::Periods(period)) => periods.is_sound(period.length),
+            (Marks::Sections(sections), LinesOf::Sections) => sections.is_sound(),
+            (Marks::Whole | Marks::Periods(_) | Marks::Sections(_), _) => false,
         };
-        !self.shape.is_plain() && self.shape.check().is_ok() && has_its_lines
+        !self.shape.is_plain() && self.shape.check().is_ok() && has_its_marks
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::apply::State;
 use super::audit::AuditEntry;
-use super::level::{Level, THIRD};
+use super::level::{Level, ROOT_KEY, level_of};
 use super::periods_before::PeriodsBefore;
 use super::shaped_entry::ShapedEntry;
 use super::shared_table::Named;
@@ -35,7 +35,7 @@ const SECTION_LINES_MAX: usize = 256;
 const SECTION_AUDIT_MAX: usize = 128;
 
 /// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit and `S` one of a shaped
-/// tag, owned or borrowed. Kinds are only ever appended.
+/// tag, owned or borrowed. `level.rs` says how a kind is added.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Section<L, W, A, S> {
     Header {
@@ -59,8 +59,6 @@ pub(crate) enum Section<L, W, A, S> {
     PeriodsBefore(PeriodsBefore),
     /// When the last window ends whose worker id was given on before its holder gave it back.
     GivenOn(u64),
-    #[cfg(feature = "next-level")]
-    Note(String),
 }
 
 /// A section of a state that is written.
@@ -98,8 +96,6 @@ impl FrozenState {
             advance,
             periods_before,
             root,
-            #[cfg(feature = "next-level")]
-                note: _,
         } = &self.0;
         let header = Section::Header { clock_ms: *clock_ms, entries: entries.len() as u64 };
         let level = (!level.is_first()).then(|| Section::Level(level.clone()));
@@ -137,13 +133,7 @@ impl FrozenState {
         });
         let sections = iter::once(header).chain(level).chain(chunks).chain(shapes);
         let sections = sections.chain(workers).chain(bounds).chain(advance);
-        let sections = sections.chain(third).chain(audit);
-        #[cfg(feature = "next-level")]
-        let sections = {
-            let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
-            sections.chain(note)
-        };
-        sections.chain(iter::once(Section::End))
+        sections.chain(third).chain(audit).chain(iter::once(Section::End))
     }
 }
 
@@ -188,8 +178,6 @@ impl Restorer {
     /// When the section does not fit those before it.
     pub(crate) fn take(&mut self, section: SectionRead) -> Result<bool, UnfitSnapshot> {
         let may_follow_audit = matches!(section, Section::Audit(_) | Section::End);
-        #[cfg(feature = "next-level")]
-        let may_follow_audit = may_follow_audit || matches!(section, Section::Note(_));
         if !may_follow_audit && !self.state.audit.is_empty() {
             return Err(UnfitSnapshot::Malformed("its audit stands in the wrong place"));
         }
@@ -217,8 +205,6 @@ impl Restorer {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
             }
             Section::Level(level) => self.take_level(level)?,
-            #[cfg(feature = "next-level")]
-            Section::Note(note) => self.state.note = note,
             Section::End => return Ok(false),
             Section::Header { .. } => {
                 return Err(UnfitSnapshot::Malformed("it has two headers"));
@@ -281,7 +267,7 @@ impl Restorer {
 
     /// Takes in what the third level has, by a function that returns whether it was new and is not nothing.
     fn take_third(&mut self, take: impl FnOnce(&mut State) -> bool) -> Result<(), UnfitSnapshot> {
-        if self.state.level.number() >= THIRD && take(&mut self.state) {
+        if self.state.level.number() >= ROOT_KEY && take(&mut self.state) {
             return Ok(());
         }
         let why = "a section of the third level comes twice, empty, or below that level";
@@ -318,7 +304,7 @@ impl Restorer {
     /// Adds the shape and the lines of an entry, above all others.
     fn push_shaped(&mut self, shaped: ShapedEntry) -> Result<(), UnfitSnapshot> {
         let State { entries, shaped: before, level, workers, .. } = &mut self.state;
-        let is_at_its_place = workers.is_empty() && level.number() >= ShapedEntry::LEVEL;
+        let is_at_its_place = workers.is_empty() && level.number() >= level_of(shaped.shape());
         if !is_at_its_place || entries.len() as u64 != self.entries {
             return Err(UnfitSnapshot::Malformed("its shapes stand in the wrong place"));
         }

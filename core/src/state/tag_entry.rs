@@ -18,8 +18,8 @@ use crate::tag::BizTag;
 pub struct TagRow {
     /// Its name.
     pub tag: BizTag,
-    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. For a tag with
-    /// periods, the mark of the latest period used; for a sequence, the mark of its highest section.
+    /// First number not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. For a tag
+    /// with periods, the mark of the latest period used; for a sequence, the mark of its highest section.
     pub max_id: u64,
     /// Fewest ids in one grab, 1 to [`STEP_MAX`].
     pub step: u32,

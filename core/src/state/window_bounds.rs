@@ -30,7 +30,7 @@ impl Default for WindowBounds {
 
 /// The milliseconds of a window that may be given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Room {
+pub(super) struct GrantableWindow {
     /// The first millisecond of a new window: now, or the floor if that lies ahead.
     pub(super) start_ms: u64,
     /// The first millisecond past the window.
@@ -80,7 +80,7 @@ impl WindowBounds {
         format: Format,
         now_ms: u64,
         window_ms: u64,
-    ) -> Result<Room, Response> {
+    ) -> Result<GrantableWindow, Response> {
         let times = format.times_ms();
         let end_ms = now_ms.checked_add(window_ms.min(self.window_ms_max));
         let end_ms = end_ms.filter(|&end_ms| times.start <= now_ms && end_ms <= times.end);
@@ -89,7 +89,7 @@ impl WindowBounds {
         if start_ms >= end_ms {
             return Err(Response::BelowFloor { floor_ms: self.floor_ms });
         }
-        Ok(Room { start_ms, end_ms })
+        Ok(GrantableWindow { start_ms, end_ms })
     }
 
     /// Whether bounds that were read could have been written beside these worker ids and this format.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::THIRD;
+use super::level::ROOT_KEY;
 use super::response::Response;
 use super::window_bounds::WindowBounds;
 use super::worker_entry::WorkerEntry;
@@ -165,7 +165,7 @@ impl WorkerEntries {
         let held_until_ms = entry.nonce().map(|_| entry.fence_ms());
         entry.grant(node_id, nonce, room.start_ms, room.end_ms);
         let window = entry.window(worker_id);
-        if let (Some(fence_ms), true) = (held_until_ms, level >= THIRD) {
+        if let (Some(fence_ms), true) = (held_until_ms, level >= ROOT_KEY) {
             self.note_given_on(fence_ms);
         }
         window

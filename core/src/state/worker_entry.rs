@@ -10,7 +10,7 @@ use crate::limits::AHEAD_MS_MAX;
 /// Its fence is the first millisecond that no process can have stamped, and every window raises it. It falls only in
 /// [`release`](Self::release), where the holder gives back the end of its window. No other process knows how much of
 /// the window was used, so the release must carry the nonce of the grant that holds the worker id. The holder has
-/// stopped stamping before it proposes the release (`end_use` in `service/lease_task.rs`), and the fence stays within
+/// stopped stamping before it proposes the release (`end_use` in `service/snowflake/lease_task.rs`), and the fence stays within
 /// its window. So a millisecond that may have been stamped is never given again, and one that certainly was not may be.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(Eq, Hash))]

@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 use super::finding::Finding;
 use super::machine::existing;
-use crate::config::{PeerKeys, ServeConfig, others_can_use};
+use crate::config::{NodeConfig, PeerKeys, others_can_use};
 use crate::machine::clock::{Clock, SystemClock};
 
 /// Free bytes of a disk: below the first a node soon cannot write; below the second an operator should look.
@@ -28,7 +28,7 @@ pub(super) fn data(path: &Path) -> Finding {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return space(path, format!("{shown} does not exist, and a node makes it"));
+            return space(path, format!("{shown} does not exist yet; a node creates it"));
         }
         Err(error) => {
             let hint = "run doctor as the user that runs the node";
@@ -40,14 +40,14 @@ pub(super) fn data(path: &Path) -> Finding {
     }
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        let said = format!("{shown} can be entered by others (mode {mode:o})");
+        let said = format!("other users can enter {shown} (mode {mode:o})");
         return Finding::doubtful(
             CHECK,
             said,
-            "a node closes it at its start; chmod 700 does it now",
+            "a node changes that when it starts; chmod 700 does it now",
         );
     }
-    space(path, format!("{shown} is for its owner alone"))
+    space(path, format!("only its owner can enter {shown}"))
 }
 
 /// Why a directory cannot belong to a node that runs as this user.
@@ -56,7 +56,7 @@ fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
     let (shown, own) = (path.display(), geteuid().as_raw());
     if !found.is_dir() {
         let hint = "--data names another";
-        return Some(Finding::bad(CHECK, format!("{shown} is no directory"), hint));
+        return Some(Finding::bad(CHECK, format!("{shown} is not a directory"), hint));
     }
     if found.uid() != own && own != 0 {
         let said = format!("{shown} belongs to user {}, and this is user {own}", found.uid());
@@ -71,7 +71,7 @@ fn space(path: &Path, said: String) -> Finding {
     let Ok(disk) = statvfs(existing(path)) else { return Finding::good(CHECK, said) };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let said = format!("{said}; {:.1} GB are free", free as f64 / 1e9);
-    let hint = "a node that cannot write ends with 1: make room, or choose a larger disk";
+    let hint = "a node that cannot write exits with 1: free some space, or use a larger disk";
     match free {
         ..FREE_BAD => Finding::bad(CHECK, said, hint),
         FREE_BAD..FREE_DOUBTFUL => Finding::doubtful(CHECK, said, hint),
@@ -80,10 +80,10 @@ fn space(path: &Path, said: String) -> Finding {
 }
 
 /// Whether the files that nodes, clients and this node prove themselves with can be used, and are kept from others.
-pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
-    findings.push(match &config.peer_keys {
-        Some(keys) => peer_keys(keys, config.node_id),
-        None => open_door(config.raft),
+pub(super) fn keys(config: &NodeConfig, findings: &mut Vec<Finding>) {
+    findings.extend(match &config.peer_keys {
+        Some(keys) => Some(peer_keys(keys, config.node_id)),
+        None => config.raft.map(open_door),
     });
     if let Some(source) = &config.auth_file {
         let read = source.read().and_then(|text| source.parse(&text).map(drop));
@@ -143,7 +143,11 @@ fn kept(check: &'static str, path: &Path, said: String) -> Finding {
         false => Finding::good(check, format!("{said}, and only their owner can read them")),
         true => {
             let said = format!("other users can read {}", path.display());
-            Finding::doubtful(check, said, "chmod 600 it: whoever knows it can be this node")
+            Finding::doubtful(
+                check,
+                said,
+                "chmod 600 it: whoever can read it can impersonate this node",
+            )
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn disk(data: &Path) -> Finding {
                 true => Finding::doubtful(
                     CHECK,
                     said,
-                    "each commit waits for a sync on a quorum of nodes: take an SSD, or give tags larger steps",
+                    "each commit waits for a sync on a quorum of nodes: use an SSD, or give tags larger steps",
                 ),
             }
         }
@@ -99,7 +99,7 @@ fn nameless(place: &Path) -> io::Result<File> {
 pub(super) fn clock_is_kept() -> Finding {
     const CHECK: &str = "clock";
     if SystemClock::default().now_ms() < EARLIEST_MS {
-        let hint = "set the clock, and let NTP keep it: snowflake ids show its time";
+        let hint = "set the clock, and keep it synchronized with NTP: snowflake ids show its time";
         return Finding::bad(CHECK, "it shows a time before 2020", hint);
     }
     match is_synchronized() {
@@ -107,13 +107,13 @@ pub(super) fn clock_is_kept() -> Finding {
         Some(false) => Finding::doubtful(
             CHECK,
             "the system says that it is not synchronized",
-            "let NTP keep it (chrony, systemd-timesyncd): a node whose clock is off by more than --max-clock-skew \
+            "synchronize it with NTP (chrony, systemd-timesyncd): a node whose clock is off by more than --max-clock-skew \
              gives no snowflake ids",
         ),
         None => Finding::unknown(
             CHECK,
             "the system does not say whether it is synchronized",
-            "timedatectl or chronyc tracking would; in a container, ask on its host",
+            "timedatectl or chronyc tracking can tell; for a container, run it on the host",
         ),
     }
 }

@@ -11,7 +11,7 @@ use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
 use super::finding::Finding;
-use crate::config::ServeConfig;
+use crate::config::NodeConfig;
 use crate::machine::clock::{Clock, SystemClock};
 
 /// The longest wait for one peer or node.
@@ -20,7 +20,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const CLOCK_ANSWER_MS_MAX: u64 = 500;
 
 /// The URL of a node with these settings, for clients on the same machine.
-pub(super) fn own_url(config: &ServeConfig) -> Option<BaseUrl> {
+pub(super) fn own_url(config: &NodeConfig) -> Option<BaseUrl> {
     let scheme = if config.client_tls.is_some() { "https" } else { "http" };
     let mut at = config.http;
     if at.ip().is_unspecified() {
@@ -34,9 +34,8 @@ pub(super) fn own_url(config: &ServeConfig) -> Option<BaseUrl> {
 }
 
 /// Whether a node can listen at its addresses, or already does.
-pub(super) async fn ports(config: &ServeConfig, client: &Client, findings: &mut Vec<Finding>) {
-    let addresses =
-        [("http", Some(config.http)), ("resp", config.resp), ("raft", Some(config.raft))];
+pub(super) async fn ports(config: &NodeConfig, client: &Client, findings: &mut Vec<Finding>) {
+    let addresses = [("http", Some(config.http)), ("resp", config.resp), ("raft", config.raft)];
     let serves_here = match client.of_member(&config.http.to_string(), ANSWER_MAX) {
         Ok(here) => here.readiness().await.is_ok(),
         Err(_) => false,
@@ -48,12 +47,12 @@ pub(super) async fn ports(config: &ServeConfig, client: &Client, findings: &mut 
 
 fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
     const CHECK: &str = "port";
-    let hint = format!("another process listens there: end it, or give another --{flag}");
+    let hint = format!("another process listens there: stop it, or give another --{flag}");
     match TcpListener::bind(address) {
         Ok(_) => Finding::good(CHECK, format!("--{flag} {address} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && serves_here => {
             let said =
-                format!("--{flag} {address} is taken, as it seems by the node that runs here");
+                format!("--{flag} {address} is in use, apparently by the node that runs here");
             Finding::good(CHECK, said)
         }
         Err(error) => Finding::bad(CHECK, format!("--{flag} {address}: {error}"), hint),
@@ -61,8 +60,8 @@ fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
 }
 
 /// Whether any process listens at the addresses of the other founders, or at the one where the node is to join.
-pub(super) async fn peers(config: &ServeConfig, findings: &mut Vec<Finding>) {
-    let others = config.peers.iter().filter(|(id, _)| *id != config.node_id);
+pub(super) async fn peers(config: &NodeConfig, findings: &mut Vec<Finding>) {
+    let others = config.peers.iter().filter(|(id, _)| **id != config.node_id);
     let others = others.map(|(id, address)| (format!("node {id}"), address));
     let join = config.join.iter().map(|address| ("the cluster to join".to_owned(), address));
     for (who, address) in others.chain(join) {
@@ -76,13 +75,13 @@ async fn peer(who: &str, address: &str) -> Finding {
         Ok(Ok(_)) => Finding::good(CHECK, format!("{who} can be reached at {address}")),
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Finding::doubtful(
             CHECK,
-            format!("{who}: nobody listens at {address}"),
-            "it does not run, or its --raft is another address",
+            format!("{who}: nothing listens at {address}"),
+            "it is not running, or its --raft is another address",
         ),
         Ok(Err(error)) => Finding::bad(
             CHECK,
             format!("{who} cannot be reached at {address}: {error}"),
-            "check the name, and the network in between",
+            "check the name and the network in between",
         ),
         Err(_) => Finding::bad(
             CHECK,
@@ -118,7 +117,7 @@ pub(super) async fn cluster(
             Err(_) => findings.push(Finding::doubtful(
                 CHECK,
                 format!("node {} does not answer at {address}", cell(node, "id")),
-                "it does not run, or cannot be reached from here",
+                "it is not running, or cannot be reached from here",
             )),
         }
     }
@@ -154,7 +153,7 @@ fn clock(mut offsets_ms: Vec<i64>, skew_max: Duration) -> Finding {
     let side = if *median_ms > 0 { "behind" } else { "ahead of" };
     let said = format!("{off} ms {side} the median of {} nodes", offsets_ms.len());
     let hint = format!(
-        "further than --max-clock-skew ({skew_ms} ms) a node gives no snowflake ids: let NTP keep the clock"
+        "beyond --max-clock-skew ({skew_ms} ms), a node gives no snowflake ids: synchronize the clock with NTP"
     );
     match u128::from(off) {
         off if off > skew_ms => Finding::bad(CHECK, said, hint),

@@ -47,7 +47,7 @@ impl ClientStream for TlsStream<TcpStream> {
 
 /// Sends the last words and ends the connection, then reads what still comes in until the client has ended it too:
 /// closing on unread input would reset the connection, last answers and all.
-pub(crate) async fn farewell(
+pub(crate) async fn close_gracefully(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     last_words: &[u8],
 ) {

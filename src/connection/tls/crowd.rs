@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
-use crate::connection::origin::Origin;
+use crate::connection::origin::ClientSubnet;
 use crate::limits::HANDSHAKES_MAX;
 
 /// A handshake that has lasted for this long ends when others wait.
@@ -26,14 +26,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The handshakes of one worker thread.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    all: Room,
+    all: HandshakeLimit,
     max_of_one: usize,
-    by_origin: Mutex<HashMap<Origin, Arc<Room>>>,
+    by_origin: Mutex<HashMap<ClientSubnet, Arc<HandshakeLimit>>>,
 }
 
 /// Room for some handshakes, and how many wait for it.
 #[derive(Debug)]
-struct Room {
+struct HandshakeLimit {
     free: Semaphore,
     waiting: AtomicUsize,
 }
@@ -46,13 +46,17 @@ impl Default for Handshakes {
 
 impl Handshakes {
     fn with_room_for(max: usize) -> Self {
-        Self { all: Room::new(max), max_of_one: max.div_ceil(2), by_origin: Mutex::default() }
+        Self {
+            all: HandshakeLimit::new(max),
+            max_of_one: max.div_ceil(2),
+            by_origin: Mutex::default(),
+        }
     }
 
     /// Carries a handshake out once there is room; `None` when it ends because it has lasted while others wait.
     pub(crate) async fn in_turn<T>(
         &self,
-        origin: Origin,
+        origin: ClientSubnet,
         handshake: impl Future<Output = T>,
     ) -> Option<T> {
         let own = self.of(origin);
@@ -66,17 +70,19 @@ impl Handshakes {
         }
     }
 
-    fn of(&self, origin: Origin) -> OriginRoom<'_> {
+    fn of(&self, origin: ClientSubnet) -> OriginRoom<'_> {
         let mut by_origin = self.by_origin.lock();
-        let room = by_origin.entry(origin).or_insert_with(|| Arc::new(Room::new(self.max_of_one)));
+        let room = by_origin
+            .entry(origin)
+            .or_insert_with(|| Arc::new(HandshakeLimit::new(self.max_of_one)));
         OriginRoom { room: Arc::clone(room), origin, handshakes: self }
     }
 }
 
 /// The room of one origin, which is forgotten with its last handshake.
 struct OriginRoom<'a> {
-    room: Arc<Room>,
-    origin: Origin,
+    room: Arc<HandshakeLimit>,
+    origin: ClientSubnet,
     handshakes: &'a Handshakes,
 }
 
@@ -90,7 +96,7 @@ impl Drop for OriginRoom<'_> {
     }
 }
 
-impl Room {
+impl HandshakeLimit {
     fn new(max: usize) -> Self {
         Self { free: Semaphore::new(max), waiting: AtomicUsize::new(0) }
     }
@@ -122,7 +128,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Resolves when a handshake that begins now has lasted for long enough, and others wait for room.
-async fn crowded(rooms: [&Room; 2]) {
+async fn crowded(rooms: [&HandshakeLimit; 2]) {
     sleep(UNCROWDED_MIN).await;
     while rooms.iter().all(|room| room.waiting.load(Relaxed) == 0) {
         sleep(LOOK_INTERVAL).await;
@@ -139,12 +145,16 @@ mod tests {
 
     use super::*;
 
-    fn origin(last: u8) -> Origin {
+    fn origin(last: u8) -> ClientSubnet {
         IpAddr::from([10, 0, 0, last]).into()
     }
 
     /// This many handshakes of one origin that never come to an end by themselves.
-    async fn stall(handshakes: &Arc<Handshakes>, origin: Origin, count: usize) -> JoinSet<bool> {
+    async fn stall(
+        handshakes: &Arc<Handshakes>,
+        origin: ClientSubnet,
+        count: usize,
+    ) -> JoinSet<bool> {
         let mut stalled = JoinSet::new();
         for _ in 0..count {
             let handshakes = Arc::clone(handshakes);

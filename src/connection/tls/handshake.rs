@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::client_stream::{ClientStream, farewell};
+use super::client_stream::{ClientStream, close_gracefully};
 use super::credentials::ClientTls;
 use super::crowd::Handshakes;
-use super::proof::Proof;
+use super::proof::ClientCertificate;
 use crate::connection::drain::{Drain, DrainPhase};
-use crate::connection::origin::Origin;
-use crate::connection::watchdog::{Patience, Progress, Verdict};
+use crate::connection::origin::ClientSubnet;
+use crate::connection::watchdog::{CloseReason, IdlePolicy, Progress};
 use crate::metrics::Protocol;
 
 /// The first byte of every handshake: a record of that content type (RFC 8446, 5.1).
@@ -30,16 +30,16 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const SESSION_BYTES_MAX: usize = 32 * 1024;
 
 /// A connection without a request counts as half sent, and so is ended after 10 s.
-const PATIENCE: Patience = Patience { idle_seconds_max: 0, unused_is_idle: false };
+const PATIENCE: IdlePolicy = IdlePolicy { idle_seconds_max: 0, unused_is_idle: false };
 
 /// The outcome of a handshake.
 pub(crate) enum Handshake {
     /// The client may begin, and has proved itself where it had to.
-    Done(Box<TlsStream<TcpStream>>, Option<Proof>),
+    Done(Box<TlsStream<TcpStream>>, Option<ClientCertificate>),
     /// The client does not speak TLS, does not accept the node, or is not accepted.
     Failed,
     /// The watchdog ends the connection.
-    Watchdog(Verdict),
+    Watchdog(CloseReason),
     /// The client has gone before it sent anything, or the node stops.
     Gone,
 }
@@ -76,20 +76,20 @@ async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
     match stream.peek(&mut first).await {
         Ok(1) if first[0] == TLS_HANDSHAKE => {}
         Ok(1) => {
-            farewell(&mut stream, terms.without_tls).await;
+            close_gracefully(&mut stream, terms.without_tls).await;
             return Handshake::Failed;
         }
         _ => return Handshake::Gone,
     }
     let bounded =
         |session: &mut ServerConnection| session.set_buffer_limit(Some(SESSION_BYTES_MAX));
-    let origin = stream.peer().map_or(Origin::UNKNOWN, Origin::from);
+    let origin = stream.peer().map_or(ClientSubnet::UNKNOWN, ClientSubnet::from);
     let handshake = async {
         // It uses the credentials of the moment when its turn has come.
         let tls = Arc::clone(&terms.tls.borrow());
         let config = Arc::clone(tls.of(terms.protocol));
         let stream = TlsAcceptor::from(config).accept_with(stream, bounded).await?;
-        io::Result::Ok((Proof::of(&stream, tls, terms.tls.clone()), stream))
+        io::Result::Ok((ClientCertificate::of(&stream, tls, terms.tls.clone()), stream))
     };
     match terms.handshakes.in_turn(origin, handshake).await {
         Some(Ok((proof, stream))) => Handshake::Done(Box::new(stream), proof),

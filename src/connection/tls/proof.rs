@@ -29,17 +29,17 @@ const REST_MAX: Duration = Duration::from_secs(5);
 const LOOKS_SPREAD_MS: u64 = 1_000;
 
 /// The certificate that a client has shown, and the CAs that verified it.
-pub(crate) struct Proof {
+pub(crate) struct ClientCertificate {
     /// The certificate, with those between it and the CA.
     chain: Vec<CertificateDer<'static>>,
     shown_at: UnixTime,
     judged_by: Arc<ClientTls>,
     tls: watch::Receiver<Arc<ClientTls>>,
     /// How long this connection waits with a look.
-    looks_after: Duration,
+    recheck_delay: Duration,
 }
 
-impl Proof {
+impl ClientCertificate {
     /// What the client of a new connection has shown to `judged_by`; `None` if it did not have to show a certificate.
     pub(super) fn of(
         stream: &TlsStream<TcpStream>,
@@ -50,8 +50,8 @@ impl Proof {
         let chain = session.peer_certificates()?.to_vec();
         let shown_at = JudgedBy(SystemClock::default()).current_time()?;
         let port = socket.peer_addr().map_or(0, |peer| peer.port());
-        let looks_after = Duration::from_millis(u64::from(port) % LOOKS_SPREAD_MS);
-        Some(Self { chain, shown_at, judged_by, tls, looks_after })
+        let recheck_delay = Duration::from_millis(u64::from(port) % LOOKS_SPREAD_MS);
+        Some(Self { chain, shown_at, judged_by, tls, recheck_delay })
     }
 
     /// Serves the connection with `serve`. For that, the connection's end begins with the node's, or once its
@@ -83,7 +83,7 @@ impl Proof {
         loop {
             let current = Arc::clone(&self.tls.borrow_and_update());
             if !current.has_the_client_ca_of(&self.judged_by) {
-                sleep(self.looks_after).await;
+                sleep(self.recheck_delay).await;
                 if !current.believes(&self.chain, self.shown_at) {
                     return;
                 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::connection::watchdog::{Progress, Verdict};
+use crate::connection::watchdog::{CloseReason, Progress};
 use crate::metrics::Protocol;
 
 fn key() -> KeyPair {
@@ -194,7 +194,7 @@ async fn a_silent_client_has_ten_seconds() {
     let terms =
         Terms { tls: &tls, handshakes: &handshakes, protocol: Protocol::Resp, without_tls: b"" };
     let outcome = begin(accepted, terms, &progress, drain).await;
-    assert!(matches!(outcome, Handshake::Watchdog(Verdict::Stalled)));
+    assert!(matches!(outcome, Handshake::Watchdog(CloseReason::Stalled)));
     assert_eq!(began.elapsed().as_secs(), 10);
     drop(silent);
 }

@@ -25,14 +25,14 @@ pub(crate) struct Progress {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Sample {
     pub(super) received_at_request: u64,
     pub(super) requests: u64,
     pub(super) of_strangers: u64,
     pub(super) sent: u64,
 }
 
-impl Look {
+impl Sample {
     /// Whether all requests so far came from strangers.
     pub(super) fn is_unused(self) -> bool {
         self.requests <= self.of_strangers
@@ -124,8 +124,8 @@ impl Progress {
         self.asked_to_leave.notified().await;
     }
 
-    pub(super) fn look(&self) -> Look {
-        Look {
+    pub(super) fn look(&self) -> Sample {
+        Sample {
             received_at_request: self.received_at_request.load(Relaxed),
             requests: self.requests.load(Relaxed),
             of_strangers: self.of_strangers.load(Relaxed),

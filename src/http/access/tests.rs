@@ -1,17 +1,19 @@
+use axum::http::Request;
+
 use super::*;
 use crate::access::{AuthFile, hash_of, written_hash};
 
 /// Why a request from this machine or another is refused without an auth file.
-fn refusal(is_local: bool, request: &Request<()>) -> Option<Problem> {
-    Access::new(Doors::default()).from(is_local).refusal(request, &mut Caller::default())
+fn refusal(is_local: bool, request: &Parts) -> Option<Problem> {
+    Access::new(AccessPolicy::default()).from(is_local).refusal(request, &mut Caller::default())
 }
 
-fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Request<()> {
+fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {
     let mut request = Request::builder().method(method).uri(target);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    request.body(()).unwrap()
+    request.body(()).unwrap().into_parts().0
 }
 
 /// A change with these headers, sent from this machine.
@@ -37,9 +39,9 @@ fn changes_are_taken_from_this_machine_only_unless_anybody_may_make_them() {
         [("host", "evil.example"), ("origin", "http://evil.example"), ("forwarded", "for=a")];
     let evil = request("POST", "/v1/tags", &evil);
     assert!(refusal(true, &evil).is_some());
-    let insecure = Access::new(Doors { tokens: None, insecure: true });
+    let insecure = Access::new(AccessPolicy { tokens: None, insecure: true });
     assert_eq!(insecure.refusal(&evil, &mut Caller::default()), None);
-    let unknown = Access::new(Doors::default()).refusal(&change, &mut Caller::default());
+    let unknown = Access::new(AccessPolicy::default()).refusal(&change, &mut Caller::default());
     assert_eq!(unknown, Some(refused), "nobody knows where it comes from");
 }
 
@@ -176,7 +178,7 @@ fn a_caller_whom_an_auth_file_lets_change_things_without_a_token_does_so_as_with
     );
     let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
     let code = |insecure, is_local, headers: &[(&str, &str)]| {
-        let access = Access::new(Doors { tokens: tokens.clone(), insecure }).from(is_local);
+        let access = Access::new(AccessPolicy { tokens: tokens.clone(), insecure }).from(is_local);
         let refusal = access.refusal(&request("POST", "/v1/tags", headers), &mut Caller::default());
         refusal.map(|problem| problem.code())
     };
@@ -259,7 +261,7 @@ fn a_token_counts_more_than_the_page_that_shows_it() {
     );
     let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
     let is_taken = |insecure, headers: &[(&str, &str)]| {
-        let access = Access::new(Doors { tokens: tokens.clone(), insecure });
+        let access = Access::new(AccessPolicy { tokens: tokens.clone(), insecure });
         let request = request("GET", "/v1/segment/a", headers);
         access.refusal(&request, &mut Caller::default()).is_none()
     };

@@ -35,7 +35,7 @@ function marks(tag) {
   if (tag.frozen) words.push(['frozen', 'No ids of it until that is changed']);
   if (tag.buffer?.exhausted) words.push(['exhausted', 'All of its ids are reserved']);
   if (tag.order === 'strict') words.push(['strict', 'Its ids rise over the whole cluster']);
-  if (tag.kind === 'sequence') words.push(['sequence', 'A counter for each key']);
+  if (tag.kind && tag.kind !== 'segment') words.push([tag.kind, tag.kind === 'sequence' ? 'A counter for each key' : 'Its kind']);
   if (tag.period) words.push([tag.period, `Begins at 1 each ${tag.period}${tag.time_zone ? `, ${tag.time_zone}` : ''}`]);
   if (tag.digits) words.push([`${tag.digits} digits`, 'In an order that nobody can guess']);
   if (tag.format) words.push([tag.format, 'What clients get']);

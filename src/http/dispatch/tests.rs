@@ -29,7 +29,7 @@ async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
     let dir = tempfile::tempdir().unwrap();
     let node = alone(&dir, 20, |state| state).await;
     let address = Some([10, 0, 0, 1].into());
-    let doors = Doors { tokens: None, insecure: true };
+    let doors = AccessPolicy { tokens: None, insecure: true };
     let dispatch = Dispatch::new(node.services.clone(), doors).for_connection(address);
     let id = "/api/segment/get/orders";
     assert_eq!(ask(&dispatch, id).await, (200, "1".to_owned()));
@@ -72,7 +72,7 @@ fn the_memory_that_is_reserved_is_enough_for_the_longest_answer() {
     ] {
         let wanted = IdQuery::of(Some(query), accept == "text/plain").unwrap();
         let reserved = wanted.long_bytes_max(Some(&tag), 1).unwrap();
-        let length = wanted.answer(Some(&tag), &taken).into_body().len();
+        let length = wanted.answer(Some(&tag), None, &taken).unwrap().into_body().len();
         assert!(length <= reserved && reserved < 2 * length, "{query}: {length} of {reserved}");
     }
     let few = IdQuery::of(Some("count=1000000&format=ranges"), false).unwrap();
@@ -92,7 +92,7 @@ async fn a_path_in_another_spelling_needs_what_it_needs_in_its_own() {
         + &entry("free", "role = \"issue\"")
         + &entry("eye", "role = \"read\"");
     let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&lines).unwrap())));
-    let dispatch = Dispatch::new(node.services.clone(), Doors { tokens, insecure: false });
+    let dispatch = Dispatch::new(node.services.clone(), AccessPolicy { tokens, insecure: false });
     let mut seen = Vec::new();
     for token in ["shop", "free", "eye"] {
         for path in ["/api/segment/get/orders", "/api/snowflake/get/x", "/db"] {

@@ -10,7 +10,7 @@ use axum::http::response::Parts;
 use super::date::{self, Date};
 use crate::http::id_request::{Form, IdPath, IdRequest};
 use crate::http::ids::IdQuery;
-use crate::http::pieces::Pieces;
+use crate::http::pieces::ChunkedBytes;
 
 /// Digits of the largest id.
 const DIGITS_MAX: usize = 19;
@@ -26,7 +26,7 @@ pub(super) struct AnswerTemplate {
     second: u64,
     date: Date,
     /// The whole answer, with an id of `digits` digits; stale when `digits` is 0.
-    answer: Pieces,
+    answer: ChunkedBytes,
     digits: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for AnswerTemplate {
             behind: "",
             second: 0,
             date: date::at(0),
-            answer: Pieces::default(),
+            answer: ChunkedBytes::default(),
             digits: 0,
         }
     }

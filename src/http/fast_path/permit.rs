@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::access::{AuthFile, hash_of, route, written_hash};
     use crate::http::fast_path::request::ReadOutcome;
-    use crate::http::id_request::Asked;
+    use crate::http::id_request::IdDemand;
 
     const GET: &str = "GET /v1/segment/orders HTTP/1.1\r\nhost: a\r\n";
 
@@ -137,7 +137,7 @@ mod tests {
                 caller.shows(&tokens, Some(format!("Bearer {token}").as_bytes()));
                 let demand = route("GET", path.split('?').next().unwrap());
                 let may = caller.check_demand(&demand).is_ok();
-                let for_dispatch = request.request().asked() == Asked::Nothing;
+                let for_dispatch = request.request().demand() == IdDemand::Invalid;
                 assert_eq!(is_given, may && !for_dispatch, "{token} {path}");
                 given += u32::from(is_given);
             }

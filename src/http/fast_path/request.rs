@@ -2,12 +2,12 @@
 
 use axum::body::Bytes;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use http_body_util::Empty;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 use httparse::Status;
 
 use crate::access::Route;
-use crate::http::id_request::{Asked, Form, IdPath, IdRequest, IdTarget, Wish};
+use crate::http::id_request::{AcceptedType, Form, IdDemand, IdPath, IdRequest, IdTarget};
 use crate::http::pieces::{are_same, begin_with};
 use crate::http::{access, host};
 use crate::limits::HEADERS_MAX;
@@ -47,9 +47,10 @@ pub(super) struct PlainRequest {
     block_start: usize,
     /// How many header blocks were read anew, up to this request's.
     block: u64,
-    headers: HeaderMap,
-    /// What they say about the answer.
-    wish: Wish,
+    /// Its head, whose path is only that of the request when [`parts`](Self::parts) returns it.
+    head: Parts,
+    /// What its headers say about the answer.
+    wish: AcceptedType,
     request: IdRequest<String>,
 }
 
@@ -60,8 +61,8 @@ impl Default for PlainRequest {
             path_end: 0,
             block_start: 0,
             block: 0,
-            headers: HeaderMap::new(),
-            wish: Wish::default(),
+            head: Request::new(()).into_parts().0,
+            wish: AcceptedType::default(),
             request: IdRequest {
                 path: IdPath::LeafSegment,
                 tag: String::new(),
@@ -104,7 +105,7 @@ impl PlainRequest {
             known.len()
         } else {
             let (length, headers) = plain_headers(block)?;
-            (self.wish, self.headers) = (Wish::of(&headers), headers);
+            (self.wish, self.head.headers) = (AcceptedType::of(&headers), headers);
             self.block += 1;
             length
         };
@@ -140,7 +141,7 @@ impl PlainRequest {
     }
 
     pub(super) fn headers(&self) -> &HeaderMap {
-        &self.headers
+        &self.head.headers
     }
 
     /// The number of its header block: requests of one connection with the same number have the same headers.
@@ -153,20 +154,18 @@ impl PlainRequest {
     /// answer with.
     #[inline]
     pub(super) fn route(&self) -> Option<(&'static Route, &str)> {
-        match self.request.asked() {
-            Asked::Nothing => None,
+        match self.request.demand() {
+            IdDemand::Invalid => None,
             _ => Some((self.request.path.route(), &self.request.tag)),
         }
     }
 
-    /// The request as hyper would give it to the dispatch.
-    pub(super) fn to_http(&self) -> axum::http::Request<Empty<Bytes>> {
-        let mut request = axum::http::Request::new(Empty::new());
+    /// What it asks for, and its head as hyper would read it.
+    pub(super) fn parts(&mut self) -> (&IdRequest<String>, &Parts) {
         let path = Bytes::copy_from_slice(&self.bytes[METHOD.len()..self.path_end]);
         // The bytes of `is_plain` can stand in any path and query.
-        *request.uri_mut() = Uri::from_maybe_shared(path).unwrap_or_default();
-        *request.headers_mut() = self.headers.clone();
-        request
+        self.head.uri = Uri::from_maybe_shared(path).unwrap_or_default();
+        (&self.request, &self.head)
     }
 }
 

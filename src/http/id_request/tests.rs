@@ -71,12 +71,12 @@ fn a_bare_id_has_the_media_type_that_leaf_would_give_it() {
 fn asked(target: &str) -> String {
     let uri = target.parse::<Uri>().unwrap();
     let request = IdRequest::read(&uri, &HeaderMap::new()).unwrap();
-    match request.asked() {
-        Asked::Segment(tag) => format!("one of {tag}"),
-        Asked::Segments(tag, wanted) => format!("{} of {tag}", wanted.count),
-        Asked::Snowflake => "snowflake".to_owned(),
-        Asked::Snowflakes(wanted) => format!("{} snowflakes", wanted.count),
-        Asked::Nothing => "nothing".to_owned(),
+    match request.demand() {
+        IdDemand::Segment(tag) => format!("one of {tag}"),
+        IdDemand::Segments(tag, wanted) => format!("{} of {tag}", wanted.count),
+        IdDemand::Snowflake => "snowflake".to_owned(),
+        IdDemand::Snowflakes(wanted) => format!("{} snowflakes", wanted.count),
+        IdDemand::Invalid => "nothing".to_owned(),
     }
 }
 

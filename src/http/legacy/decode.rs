@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::failure::{Failure, json_type};
 use crate::http::body;
 use crate::http::query::form_unescape;
-use crate::http::spelling::asked_path_of;
+use crate::http::spelling::asked_path;
 use crate::service::IdService;
 
 const PARAMETER: &str = "snowflakeId";
@@ -61,7 +61,7 @@ pub(in crate::http) async fn decode(
             response.headers_mut().insert(CONTENT_TYPE, media_type);
             response
         }
-        Err(failure) => failure.answer(&head.headers, asked_path_of(&head), service.now_ms()),
+        Err(failure) => failure.answer(&head.headers, asked_path(&head), service.now_ms()),
     };
     response.map(Body::from)
 }

@@ -43,19 +43,19 @@ struct SpringError<'a> {
 
 /// The form that reports a failure to the client.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum ErrorFormat {
     /// As JSON of this media type.
     Json(HeaderValue),
     /// As a page.
     Html,
     /// By the status 406 alone.
-    NotAtAll,
+    NotAcceptable,
 }
 
 impl Failure {
     /// The failure of an id of a tag: Leaf's -1 where the node is in no cluster yet, -2 for an unknown key, -3 where no
     /// id could be had.
-    pub(super) fn of_segment(error: Error, key: &str, bootstrapped: bool) -> Self {
+    pub(in crate::http) fn of_segment(error: Error, key: &str, bootstrapped: bool) -> Self {
         let leaf_code = match error {
             // Leaf cuts a key at its last dot, and reports an empty key if nothing is left.
             Error::UnknownTag if key.rfind('.') == Some(0) => return Self::no_key(),
@@ -68,7 +68,7 @@ impl Failure {
 
     /// The failure of a snowflake id. Leaf's -3 is a clock that went back too far. A failure that Leaf has no code
     /// for, above all that no worker id is free, is a 503 with the same members.
-    pub(super) fn of_snowflake(error: Error) -> Self {
+    pub(in crate::http) fn of_snowflake(error: Error) -> Self {
         match error {
             Error::ClockBehind { .. } => Self::result(StatusCode::INTERNAL_SERVER_ERROR, -3, error),
             _ => Self::result(StatusCode::SERVICE_UNAVAILABLE, -1, error),
@@ -124,21 +124,25 @@ impl Failure {
         path: &str,
         now_ms: u64,
     ) -> Response<Bytes> {
-        let told = told(headers);
-        let status = if told == Told::NotAtAll { StatusCode::NOT_ACCEPTABLE } else { self.status };
+        let negotiated = negotiated(headers);
+        let status = if negotiated == ErrorFormat::NotAcceptable {
+            StatusCode::NOT_ACCEPTABLE
+        } else {
+            self.status
+        };
         let mut headers = HeaderMap::new();
-        let body = match told {
-            Told::Json(media_type) => {
+        let body = match negotiated {
+            ErrorFormat::Json(media_type) => {
                 headers.insert(CONTENT_TYPE, media_type);
                 self.json(path, now_ms)
             }
-            Told::Html => {
+            ErrorFormat::Html => {
                 let of_page =
                     HTML_HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));
                 headers.extend(of_page);
                 Bytes::from(self.page(now_ms))
             }
-            Told::NotAtAll => Bytes::new(),
+            ErrorFormat::NotAcceptable => Bytes::new(),
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -194,15 +198,15 @@ fn json_among(accepted: &[MediaType]) -> Option<HeaderValue> {
 }
 
 /// The form of the failure for this client. It is the page if the client names HTML before everything else.
-fn told(headers: &HeaderMap) -> Told {
-    let Some(accepted) = media_type::accepted(headers) else { return Told::NotAtAll };
+fn negotiated(headers: &HeaderMap) -> ErrorFormat {
+    let Some(accepted) = media_type::accepted(headers) else { return ErrorFormat::NotAcceptable };
     let named = accepted.iter().find_map(|range| {
         let is_html = range.is("text", "html") || range.is("text", "*");
         (is_html || range.is("*", "*")).then_some(is_html)
     });
     match named {
-        Some(true) => Told::Html,
-        _ => json_among(&accepted).map_or(Told::NotAtAll, Told::Json),
+        Some(true) => ErrorFormat::Html,
+        _ => json_among(&accepted).map_or(ErrorFormat::NotAcceptable, ErrorFormat::Json),
     }
 }
 
@@ -222,15 +226,16 @@ mod tests {
 
     #[test]
     fn failures_carry_leafs_codes() {
-        let told = |error, bootstrapped| message(&Failure::of_segment(error, "x", bootstrapped));
+        let negotiated =
+            |error, bootstrapped| message(&Failure::of_segment(error, "x", bootstrapped));
         let with = |id: i8| (500, format!("Result{{id={id}, status=EXCEPTION}}"));
-        assert_eq!(told(Error::unavailable("no quorum"), false), with(-1));
-        assert_eq!(told(Error::UnknownTag, true), with(-2));
-        assert_eq!(told(Error::unavailable("no quorum"), true), with(-3));
+        assert_eq!(negotiated(Error::unavailable("no quorum"), false), with(-1));
+        assert_eq!(negotiated(Error::UnknownTag, true), with(-2));
+        assert_eq!(negotiated(Error::unavailable("no quorum"), true), with(-3));
         let over = Error::OverRateLimit { after_s: 7 };
         let refused = [Error::Exhausted, Error::TooManyTags { tags_max: 7 }, Error::RateLimited];
         for refused in refused.into_iter().chain([over, Error::Frozen]) {
-            assert_eq!(told(refused, true), with(-3));
+            assert_eq!(negotiated(refused, true), with(-3));
         }
     }
 
@@ -244,34 +249,37 @@ mod tests {
 
     #[test]
     fn a_key_of_which_leaf_would_leave_nothing_is_none() {
-        let told = |key| Failure::of_segment(Error::UnknownTag, key, true);
-        assert_eq!((told(".x").exception, &*told(".x").message), (Some(NO_KEY), "Key is none"));
+        let negotiated = |key| Failure::of_segment(Error::UnknownTag, key, true);
+        assert_eq!(
+            (negotiated(".x").exception, &*negotiated(".x").message),
+            (Some(NO_KEY), "Key is none")
+        );
         for key in ["x", "x.y", ".x.y", ""] {
-            assert_eq!(told(key).exception, Some(LEAF_EXCEPTION), "{key}");
+            assert_eq!(negotiated(key).exception, Some(LEAF_EXCEPTION), "{key}");
         }
     }
 
     #[test]
     fn failures_are_told_to_programs_as_json_and_to_browsers_as_a_page() {
-        let told = |accept: &str| {
-            told(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]))
+        let negotiated = |accept: &str| {
+            negotiated(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]))
         };
-        let json = |text: &'static str| Told::Json(HeaderValue::from_static(text));
+        let json = |text: &'static str| ErrorFormat::Json(HeaderValue::from_static(text));
         for (accept, expected) in [
             ("*/*", json("application/json;charset=UTF-8")),
             ("application/json", json("application/json;charset=UTF-8")),
             ("application/*", json("application/json;charset=UTF-8")),
             ("application/vnd.x+json", json("application/vnd.x+json;charset=UTF-8")),
-            ("text/html", Told::Html),
-            ("text/*", Told::Html),
-            ("application/json, text/html", Told::Html),
-            ("text/html, image/gif, *; q=.2, */*; q=.2", Told::Html),
-            ("text/plain", Told::NotAtAll),
-            ("application/xml", Told::NotAtAll),
+            ("text/html", ErrorFormat::Html),
+            ("text/*", ErrorFormat::Html),
+            ("application/json, text/html", ErrorFormat::Html),
+            ("text/html, image/gif, *; q=.2, */*; q=.2", ErrorFormat::Html),
+            ("text/plain", ErrorFormat::NotAcceptable),
+            ("application/xml", ErrorFormat::NotAcceptable),
             ("text/plain, */*", json("application/json;charset=UTF-8")),
-            ("nonsense", Told::NotAtAll),
+            ("nonsense", ErrorFormat::NotAcceptable),
         ] {
-            assert_eq!(told(accept), expected, "{accept}");
+            assert_eq!(negotiated(accept), expected, "{accept}");
         }
     }
 }

@@ -7,20 +7,20 @@ const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const C: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 3));
 
 /// A connection that has sent something since the last look.
-fn active(places: &mut Places, address: IpAddr, now: Instant) -> Place {
+fn active(places: &mut ConnectionLimits, address: IpAddr, now: Instant) -> ConnectionPermit {
     let Claim::Granted(place) = places.claim(address, now) else { panic!("there is a place") };
     place.progress.received(1);
     place
 }
 
-fn is_granted(places: &mut Places, address: IpAddr, now: Instant) -> bool {
+fn is_granted(places: &mut ConnectionLimits, address: IpAddr, now: Instant) -> bool {
     matches!(places.claim(address, now), Claim::Granted(..))
 }
 
 #[test]
 fn one_address_gets_half_and_leaves_the_rest_to_others() {
-    let (mut places, now) = (Places::new(8, false), Instant::now());
-    let mut held: Vec<Place> = (0..4).map(|_| active(&mut places, A, now)).collect();
+    let (mut places, now) = (ConnectionLimits::new(8, false), Instant::now());
+    let mut held: Vec<ConnectionPermit> = (0..4).map(|_| active(&mut places, A, now)).collect();
     assert!(!is_granted(&mut places, A, now), "nobody is idle");
     held.push(active(&mut places, B, now));
     held.remove(0);
@@ -30,8 +30,8 @@ fn one_address_gets_half_and_leaves_the_rest_to_others() {
 
 #[test]
 fn the_connection_that_was_idle_for_longest_makes_room() {
-    let (mut places, now) = (Places::new(6, false), Instant::now());
-    let held: Vec<Place> = (0..3).map(|_| active(&mut places, A, now)).collect();
+    let (mut places, now) = (ConnectionLimits::new(6, false), Instant::now());
+    let held: Vec<ConnectionPermit> = (0..3).map(|_| active(&mut places, A, now)).collect();
     for (place, looks) in held.iter().zip([2, 7, 1]) {
         place.progress.note_look(looks);
     }
@@ -46,7 +46,7 @@ fn the_connection_that_was_idle_for_longest_makes_room() {
 
 #[test]
 fn who_never_sent_anything_makes_room_after_a_second() {
-    let (mut places, now) = (Places::new(2, false), Instant::now());
+    let (mut places, now) = (ConnectionLimits::new(2, false), Instant::now());
     let Claim::Granted(silent) = places.claim(A, now) else { panic!("all is free") };
     assert!(!is_granted(&mut places, A, now + Duration::from_millis(800)));
     assert!(is_granted(&mut places, A, now + Duration::from_millis(1_001)));
@@ -55,9 +55,9 @@ fn who_never_sent_anything_makes_room_after_a_second() {
 
 #[test]
 fn who_has_shown_no_token_makes_room_at_once_whatever_it_sends() {
-    let (mut places, now) = (Places::new(4, true), Instant::now());
-    let held: Vec<Place> = (0..2).map(|_| active(&mut places, A, now)).collect();
-    let asks = |place: &Place| {
+    let (mut places, now) = (ConnectionLimits::new(4, true), Instant::now());
+    let held: Vec<ConnectionPermit> = (0..2).map(|_| active(&mut places, A, now)).collect();
+    let asks = |place: &ConnectionPermit| {
         place.progress.received(9);
         place.progress.request_begun();
     };
@@ -74,8 +74,9 @@ fn who_has_shown_no_token_makes_room_at_once_whatever_it_sends() {
 #[test]
 fn a_newcomer_waits_for_those_who_leave_where_it_may_have_a_token() {
     for asks_for_tokens in [false, true] {
-        let (mut places, now) = (Places::new(200, asks_for_tokens), Instant::now());
-        let mut held: Vec<Place> = (0..100).map(|_| active(&mut places, A, now)).collect();
+        let (mut places, now) = (ConnectionLimits::new(200, asks_for_tokens), Instant::now());
+        let mut held: Vec<ConnectionPermit> =
+            (0..100).map(|_| active(&mut places, A, now)).collect();
         held.iter().for_each(|place| place.progress.note_look(2));
         held.extend((0..LEAVING_MAX).map(|_| active(&mut places, A, now)));
         match places.claim(A, now) {
@@ -90,7 +91,7 @@ fn a_newcomer_waits_for_those_who_leave_where_it_may_have_a_token() {
 
 #[test]
 fn those_who_show_a_token_before_they_hear_keep_their_places_and_are_bounded() {
-    let (mut places, now) = (Places::new(4, true), Instant::now());
+    let (mut places, now) = (ConnectionLimits::new(4, true), Instant::now());
     let mut held = Vec::new();
     for number in 0.. {
         match places.claim(IpAddr::from([10, 0, 1, number]), now) {
@@ -101,7 +102,7 @@ fn those_who_show_a_token_before_they_hear_keep_their_places_and_are_bounded() {
         held.iter().for_each(|place| place.progress.prove());
     }
     assert_eq!(held.len(), 4, "a caller with a token is not asked to leave");
-    let (mut places, mut held) = (Places::new(4, true), Vec::new());
+    let (mut places, mut held) = (ConnectionLimits::new(4, true), Vec::new());
     loop {
         let asked = places.claim(IpAddr::from([10, 0, held.len() as u8, 1]), now);
         let Claim::Granted(place) = asked else { break };
@@ -113,17 +114,17 @@ fn those_who_show_a_token_before_they_hear_keep_their_places_and_are_bounded() {
 
 #[test]
 fn when_all_is_taken_the_largest_holder_makes_room() {
-    let (mut places, now) = (Places::new(5, false), Instant::now());
-    let mut held: Vec<Place> = (0..3).map(|_| active(&mut places, A, now)).collect();
+    let (mut places, now) = (ConnectionLimits::new(5, false), Instant::now());
+    let mut held: Vec<ConnectionPermit> = (0..3).map(|_| active(&mut places, A, now)).collect();
     held.extend((0..2).map(|_| active(&mut places, B, now)));
     held.iter().for_each(|place| place.progress.note_look(3));
     assert!(is_granted(&mut places, C, now));
-    assert!(places.leaving[0].id.0 == Origin::from(A));
+    assert!(places.leaving[0].id.0 == ClientSubnet::from(A));
 }
 
 #[test]
 fn who_asks_again_before_it_hears_keeps_its_place_and_is_counted_again() {
-    let (mut places, now) = (Places::new(2, false), Instant::now());
+    let (mut places, now) = (ConnectionLimits::new(2, false), Instant::now());
     let place = active(&mut places, A, now);
     place.progress.note_look(2);
     let Claim::Granted(newcomer) = places.claim(A, now) else { panic!("one makes room") };
@@ -135,7 +136,7 @@ fn who_asks_again_before_it_hears_keeps_its_place_and_is_counted_again() {
 
 #[test]
 fn an_address_without_a_connection_is_forgotten() {
-    let (mut places, now) = (Places::new(100, false), Instant::now());
+    let (mut places, now) = (ConnectionLimits::new(100, false), Instant::now());
     for last in 0..200 {
         drop(active(&mut places, IpAddr::from([10, 0, 1, last]), now));
     }

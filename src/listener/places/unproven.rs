@@ -10,30 +10,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::connection::origin::{Network, Origin};
+use crate::connection::origin::{ClientSubnet, Network};
 use crate::connection::watchdog::Progress;
 
 /// The name of a place: its holder, and a number that no other place of the registry had.
-pub(super) type PlaceId = (Origin, u64);
+pub(super) type PermitId = (ClientSubnet, u64);
 
 /// The connections of one origin, by the numbers of their places: the oldest is the first.
 type Line = BTreeMap<u64, Arc<Progress>>;
 
 /// The connections that may have to make room before all others.
 #[derive(Debug, Default)]
-pub(super) struct Unproven(Groups<Network, Groups<Origin, Line>>);
+pub(super) struct Unproven(Groups<Network, Groups<ClientSubnet, Line>>);
 
 impl Unproven {
-    pub(super) fn add(&mut self, (origin, number): PlaceId, progress: Arc<Progress>) {
+    pub(super) fn add(&mut self, (origin, number): PermitId, progress: Arc<Progress>) {
         self.of(origin, |line| drop(line.insert(number, progress)));
     }
 
-    pub(super) fn remove(&mut self, (origin, number): PlaceId) {
+    pub(super) fn remove(&mut self, (origin, number): PermitId) {
         self.of(origin, |line| drop(line.remove(&number)));
     }
 
     /// Takes out the connection of an origin that makes room first; `None`: of all origins.
-    pub(super) fn next(&mut self, origin: Option<Origin>) -> Option<(PlaceId, Arc<Progress>)> {
+    pub(super) fn next(
+        &mut self,
+        origin: Option<ClientSubnet>,
+    ) -> Option<(PermitId, Arc<Progress>)> {
         // Each turn takes one out, so each connection is skipped at most once in its life.
         loop {
             let of = match origin {
@@ -47,7 +50,7 @@ impl Unproven {
         }
     }
 
-    fn of<T>(&mut self, origin: Origin, act: impl FnOnce(&mut Line) -> T) -> T {
+    fn of<T>(&mut self, origin: ClientSubnet, act: impl FnOnce(&mut Line) -> T) -> T {
         self.0.change(origin.network(), |origins| origins.change(origin, act))
     }
 }
@@ -124,14 +127,15 @@ mod tests {
 
     use super::*;
 
-    fn origin(network: u8, last: u8) -> Origin {
+    fn origin(network: u8, last: u8) -> ClientSubnet {
         IpAddr::from(Ipv4Addr::new(10, 0, network, last)).into()
     }
 
     /// The connection that makes room, found by looking at all of them.
-    fn expected(all: &BTreeMap<u64, Origin>) -> Option<PlaceId> {
-        let most = |held: &dyn Fn(Origin) -> bool| all.values().filter(|&&it| held(it)).count();
-        let rank = |(&number, &origin): (&u64, &Origin)| {
+    fn expected(all: &BTreeMap<u64, ClientSubnet>) -> Option<PermitId> {
+        let most =
+            |held: &dyn Fn(ClientSubnet) -> bool| all.values().filter(|&&it| held(it)).count();
+        let rank = |(&number, &origin): (&u64, &ClientSubnet)| {
             let of_network = most(&|other| other.network() == origin.network());
             (of_network, most(&|other| other == origin), Reverse(number), origin)
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::machine::clock::Clock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
-use mintleaf::service::{Actor, Services, TagSpec};
+use mintleaf::service::{Actor, ServiceSettings, Services, TagSpec};
 use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
@@ -138,9 +138,11 @@ impl Service {
             snowflake: snowflakes(),
             nonce: 1,
             secret: 1,
-            auto_create_tags: false,
-            tags_max: TAGS_MAX_DEFAULT,
-            sequence_memory: 1 << 20,
+            settings: ServiceSettings {
+                auto_create_tags: false,
+                tags_max: TAGS_MAX_DEFAULT,
+                sequence_memory: 1 << 20,
+            },
             draw_key: || Ok([7; 32]),
         };
         let node = site.run(60, async move {

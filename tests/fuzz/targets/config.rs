@@ -9,7 +9,7 @@ use clap::Parser;
 use libfuzzer_sys::fuzz_target;
 use mintleaf::access::{AuthFile, AuthFileError};
 use mintleaf::cli::{Cli, CliCommand};
-use mintleaf::config::{DevConfig, ServeArgs, ServeConfig};
+use mintleaf::config::{DevConfig, NodeConfig, ServeArgs};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, rest)) = bytes.split_first() else { return };
@@ -18,16 +18,19 @@ fuzz_target!(|bytes: &[u8]| {
         return tokens(text);
     }
     if kind % 2 == 0 {
-        return toml::from_str(text).map_or((), served);
+        return ServeArgs::from_toml(text).map_or((), |(args, _)| served(args));
     }
     let words = ["mintleaf"].into_iter().chain(text.split('\n'));
     match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(CliCommand::Serve(args)) => served(*args),
-        Ok(CliCommand::Dev(args)) if args.http.parse::<SocketAddr>().is_ok() => {
+        Ok(CliCommand::Dev(mut args)) => {
+            if take_name(&mut args.place.http).is_some() {
+                return;
+            }
             let nodes = u16::from(args.nodes);
             if let Ok(config) = DevConfig::resolve(args) {
                 assert!((1..=9).contains(&nodes));
-                assert!(config.http.port().checked_add(nodes - 1).is_some());
+                assert!(config.first.http.port().checked_add(nodes - 1).is_some());
             }
         }
         _ => {}
@@ -49,15 +52,14 @@ fn tokens(text: &str) {
 fn served(mut args: ServeArgs) {
     // The target reads no file and resolves no name. Settings that are not addresses are only parsed.
     args.config = None;
-    args.advertise_http = args.advertise_http.or_else(|| take_name(&mut args.http));
+    args.advertise_http = args.advertise_http.or_else(|| take_name(&mut args.place.http));
     args.advertise_raft = args.advertise_raft.or_else(|| take_name(&mut args.raft));
-    if take_name(&mut args.http).is_some() || take_name(&mut args.raft).is_some() {
+    if take_name(&mut args.place.http).is_some() || take_name(&mut args.raft).is_some() {
         return;
     }
-    let Ok(config) = ServeConfig::resolve(args) else { return };
+    let Ok(config) = NodeConfig::resolve(args) else { return };
     assert!(config.node_id >= 1);
-    assert!(config.peers.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    let listed = config.peers.iter().any(|(id, _)| *id == config.node_id);
+    let listed = config.peers.contains_key(&config.node_id);
     assert!(config.peers.is_empty() || (listed && config.join.is_none()));
     assert!((100..=10_000_000).contains(&config.snapshot_entries));
     let hour = Duration::from_secs(3600);

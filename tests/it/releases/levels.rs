@@ -1,6 +1,7 @@
 //! Nodes of two releases in one cluster: upgraded and rolled back one by one, until the level is raised.
 //!
-//! The other release is this build with the feature `next-level`, which supports level 4 and has one command there.
+//! The other release is this tree with `tests/releases/next-level.patch`, which supports level 4 and has one command
+//! there.
 
 use std::path::PathBuf;
 

@@ -65,7 +65,7 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
     let unknown = [&ENOUGH[..], &["--advance", "unknown=500"]].concat();
     assert_refused(&restore(&copy, &data, 1, &unknown), 1, &["no tag `unknown`"], &data);
     let no_id = ["--advance-all-by", "5", "--snowflake-above", "18446744073709551615"];
-    assert_refused(&restore(&copy, &data, 1, &no_id), 1, &["no snowflake id"], &data);
+    assert_refused(&restore(&copy, &data, 1, &no_id), 1, &["is not a snowflake id"], &data);
     restored(&copy, &data, 1, &[&ENOUGH[..], &["--advance", "orders=500"]].concat());
 }
 
@@ -143,7 +143,7 @@ fn a_backup_is_its_owners_alone_and_overwrites_nothing() {
     assert_eq!(mode & 0o777, 0o600);
     let before = fs::read(&copy).unwrap();
     let again = run(&["backup", copy.to_str().unwrap(), "--url", &dev.url()]);
-    assert!(again.code == Some(1) && again.stderr.contains("exists already"), "{again:?}");
+    assert!(again.code == Some(1) && again.stderr.contains("already exists"), "{again:?}");
     assert_eq!(fs::read(&copy).unwrap(), before);
     // The same through a pipe, and over HTTP.
     let mut command = mintleaf().command();

@@ -176,8 +176,8 @@ fn the_command_line_speaks_https_and_says_what_is_wrong() {
     let wrong_name = url.replace("localhost", "[::ffff:127.0.0.1]");
     let plain = url.replace("https", "http");
     for (url, args, why) in [
-        (&url, &[][..], "signed by no CA that is believed here: --cacert"),
-        (&url, &["--cacert", &wrong_ca], "signed by no CA that is believed here: --cacert"),
+        (&url, &[][..], "signed by no CA that is trusted here: --cacert"),
+        (&url, &["--cacert", &wrong_ca], "signed by no CA that is trusted here: --cacert"),
         (&url, &["--cacert", &ca], "asks clients for a certificate: give --cert and --key"),
         (
             &url,
@@ -227,7 +227,7 @@ fn a_certificate_that_signs_itself_is_believed_where_it_is_named() {
     let run = ask("localhost", &own);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "1\n"), "{run:?}");
     for (host, file, why) in [
-        ("localhost", &other, "signed by no CA that is believed here: --cacert"),
+        ("localhost", &other, "signed by no CA that is trusted here: --cacert"),
         ("127.0.0.1", &own, "for another name than 127.0.0.1"),
     ] {
         let run = ask(host, file);

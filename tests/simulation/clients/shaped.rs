@@ -115,7 +115,7 @@ impl Clients {
     async fn create_shaped(&self, serving: &Serving, tag: &str) -> Outcome {
         let shape = self.shape_of(tag).expect("a tag with a shape");
         let tag = BizTag::parse(tag).expect("a possible name");
-        let step = if shape.kind == Kind::Sequence { STEP / 4 } else { STEP };
+        let step = if shape.kind == Kind::Keys { STEP / 4 } else { STEP };
         let spec = TagSpec { step, shape, ..TagSpec::default() };
         serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
     }
@@ -127,7 +127,7 @@ impl Clients {
         let plain = ShapeSpec::default();
         match tag {
             STRICT => Some(ShapeSpec { order: Order::Strict, ..plain }),
-            SEQUENCE => Some(ShapeSpec { kind: Kind::Sequence, ..plain }),
+            SEQUENCE => Some(ShapeSpec { kind: Kind::Keys, ..plain }),
             PERIODS => Some(ShapeSpec { period, time_zone, ..plain }),
             STRICT_PERIODS => Some(ShapeSpec { order: Order::Strict, period, time_zone, ..plain }),
             _ => None,

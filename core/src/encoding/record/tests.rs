@@ -241,7 +241,7 @@ fn commands_and_changes_of_level_two_keep_their_bytes() {
     let number = PeriodNumber(202_611);
     let (start_ms, end_ms) = (1 << 40, (1 << 40) + 1);
     let by = Leadership { node_id: 3, nonce: u128::MAX, term: 9 };
-    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
     check([
         (
             create(shaped()),
@@ -313,25 +313,6 @@ fn what_level_three_brings_keeps_its_bytes() {
     let refused = Response::NoRootKey;
     assert_eq!((&*hex(&encode_response(&refused, 3)), refused.level()), ("01c4daa0a51a", 3));
     assert_eq!(decode_response(&encode_response(&refused, 3)).unwrap(), refused);
-}
-
-#[cfg(feature = "next-level")]
-#[test]
-fn what_level_four_brings_keeps_its_bytes() {
-    let note = Command::Note { text: "é".to_owned() };
-    assert_eq!(hex(&encode_command(&note)), "01548578ef0f02c3a9");
-    assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
-    let taken = Response::NoteTaken { characters: 1 };
-    assert_eq!(hex(&encode_response(&taken, 4)), "012948b2201b01");
-    assert_eq!(decode_response(&encode_response(&taken, 4)).unwrap(), taken);
-    assert_eq!((note.level(), taken.level()), (4, 4));
-}
-
-#[cfg(feature = "next-level")]
-#[test]
-#[should_panic(expected = "is answered in a cluster of level 1")]
-fn nothing_is_answered_above_the_level_of_the_cluster() {
-    encode_response(&Response::NoteTaken { characters: 1 }, 1);
 }
 
 #[test]

@@ -257,16 +257,6 @@ fn what_level_three_brings_keeps_its_bytes() {
     assert_eq!(written(&restored), written(&state));
 }
 
-#[cfg(feature = "next-level")]
-#[test]
-fn what_level_four_brings_is_written_and_read_back() {
-    let mut state = at_level(4);
-    state.apply(0, &Command::Note { text: "é".to_owned() });
-    let snapshot = written(&state);
-    assert!(hex(&snapshot).contains("0c02c3a9"), "{}", hex(&snapshot));
-    assert_eq!(read_snapshot(&snapshot[..]).unwrap().note(), "é");
-}
-
 #[test]
 fn any_changed_bit_and_any_cut_is_noticed() {
     let mut state = with_worker_ids();

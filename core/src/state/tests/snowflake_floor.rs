@@ -110,9 +110,9 @@ fn a_floor_only_rises_and_is_recorded_when_it_does() {
     }
     let entries = state.audit_page(0, 9, |_| true).entries;
     let floor = |floor_ms| vec![(Field::FloorMs, Fact::Number(floor_ms))];
-    let told: Vec<_> = entries.into_iter().map(|e| (e.action, e.before, e.after)).collect();
+    let shown: Vec<_> = entries.into_iter().map(|e| (e.action, e.before, e.after)).collect();
     let raised = Action::RaiseSnowflakeFloor;
-    assert_eq!(told, [(raised, vec![], floor(7)), (raised, floor(7), floor(9))]);
+    assert_eq!(shown, [(raised, vec![], floor(7)), (raised, floor(7), floor(9))]);
     let restored = read_snapshot(written(&state).as_slice()).unwrap();
     assert_eq!((restored.snowflake_floor_ms(), written(&restored)), (9, written(&state)));
 }

@@ -1,5 +1,7 @@
-use super::*;
+use axum::http::Method;
 use proptest::prelude::*;
+
+use super::*;
 
 const PLAIN: &str = "GET /api/segment/get/a HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -18,10 +20,10 @@ fn the_same_request_is_known_again() {
     let three = format!("{PLAIN}{PLAIN}{PLAIN}GET");
     assert_eq!(request.read(three.as_bytes()), ReadOutcome::Again);
     assert_eq!(request.repeats(three.as_bytes()), 3);
-    assert_eq!(request.request().asked(), Asked::Segment("a"));
+    assert_eq!(request.request().demand(), IdDemand::Segment("a"));
     let other = PLAIN.replace("/a ", "/%62 ");
     assert_eq!(request.read(other.as_bytes()), ReadOutcome::New);
-    assert_eq!(request.request().asked(), Asked::Segment("b"));
+    assert_eq!(request.request().demand(), IdDemand::Segment("b"));
     assert_eq!(request.repeats(PLAIN.as_bytes()), 0);
 }
 
@@ -41,9 +43,9 @@ fn many_ids_are_known_by_their_count_and_anything_odd_is_left_to_the_dispatch() 
     let mut asks = |path: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(request.read(head.as_bytes()), ReadOutcome::New, "{path}");
-        match request.request().asked() {
-            Asked::Segments(tag, wanted) => Some((tag.to_owned(), wanted.count)),
-            Asked::Snowflakes(_) | Asked::Nothing => None,
+        match request.request().demand() {
+            IdDemand::Segments(tag, wanted) => Some((tag.to_owned(), wanted.count)),
+            IdDemand::Snowflakes(_) | IdDemand::Invalid => None,
             other => panic!("{path} asks for {other:?}"),
         }
     };
@@ -58,9 +60,13 @@ fn many_ids_are_known_by_their_count_and_anything_odd_is_left_to_the_dispatch() 
     let one = "GET /api/segment/get/a?count=5 HTTP/1.1\r\nhost: x\r\n";
     let head = format!("{one}accept: application/*+json\r\n\r\n");
     assert_eq!(request.read(head.as_bytes()), ReadOutcome::New);
-    assert_eq!(request.request().asked(), Asked::Nothing, "no media type that the client accepts");
+    assert_eq!(
+        request.request().demand(),
+        IdDemand::Invalid,
+        "no media type that the client accepts"
+    );
     assert_eq!(request.read(format!("{one}\r\n").as_bytes()), ReadOutcome::New);
-    assert_eq!(request.request().asked(), Asked::Segment("a"));
+    assert_eq!(request.request().demand(), IdDemand::Segment("a"));
 }
 
 #[test]
@@ -202,10 +208,11 @@ proptest! {
             let mut parsed = httparse::Request::new(&mut headers);
             prop_assert_eq!(parsed.parse(rest), Ok(Status::Complete(known.length())));
             prop_assert_eq!((parsed.method, parsed.version), (Some("GET"), Some(1)));
-            let request = known.to_http();
-            prop_assert_eq!(request.uri().to_string(), parsed.path.unwrap_or_default());
-            prop_assert_eq!(host::fault(request.version(), request.headers()), None);
-            prop_assert_eq!(request.headers().len(), parsed.headers.len());
+            let (_, head) = known.parts();
+            prop_assert_eq!((&head.method, head.version), (&Method::GET, Version::HTTP_11));
+            prop_assert_eq!(head.uri.to_string(), parsed.path.unwrap_or_default());
+            prop_assert_eq!(host::fault(head.version, &head.headers), None);
+            prop_assert_eq!(head.headers.len(), parsed.headers.len());
             let mut fresh = PlainRequest::default();
             prop_assert_eq!(fresh.read(rest), ReadOutcome::New);
             prop_assert_eq!(fresh.request(), known.request());

@@ -1,6 +1,7 @@
 //! The rules of shapes, one by one.
 
 use super::*;
+use crate::shape::LinesOf;
 
 /// Every pair of shapes: a name made again is refused, or goes on above all earlier marks.
 #[test]
@@ -178,7 +179,7 @@ fn the_mark_that_is_shown_is_that_of_the_latest_period_or_the_highest_section() 
     granted(&mut state, grab("a", &shape, 2, 100));
     granted(&mut state, grab("a", &shape, 0, 200));
     assert_eq!(shown(&state), 101);
-    let shape = Shape { kind: Kind::Sequence, ..Shape::default() };
+    let shape = Shape { kind: Kind::Keys, ..Shape::default() };
     let mut state = fresh();
     state.apply(0, &create_shaped("a", &shape));
     granted(&mut state, grab("a", &shape, 9, 100));
@@ -215,8 +216,8 @@ fn a_restore_raises_every_kind_of_line() {
         // A kind of line that is added does not compile before it is among `lines`.
         let (has_line, lacked): (fn(&Shape) -> bool, &[u32]) = match line {
             Line::Whole => (|shape| shape.has_whole_line() && !shape.is_plain(), &[]),
-            Line::Period { .. } => (|shape| shape.period.is_some(), &[3, 5]),
-            Line::Section(_) => (|shape| shape.kind == Kind::Sequence, &[8]),
+            Line::Period { .. } => (|shape| matches!(shape.lines(), LinesOf::Periods(_)), &[3, 5]),
+            Line::Section(_) => (|shape| shape.lines() == LinesOf::Sections, &[8]),
         };
         let having: Vec<_> = shapes().into_iter().filter(has_line).collect();
         assert!(!having.is_empty());
@@ -253,7 +254,7 @@ fn a_restore_raises_every_kind_of_line() {
 
 #[test]
 fn a_sequence_with_every_section_in_use_and_the_longest_texts_fit_a_snapshot() {
-    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
     let mut state = fresh();
     state.apply(0, &create_shaped("all", &sequence));
     for section in 0..SECTIONS {

@@ -1,0 +1,291 @@
+//! The cluster as its operators see it: members, levels, clocks, readiness, metrics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_core::state::{Actor, Change, MemberFacts, State};
+use mintleaf_core::tag::BizTag;
+use mintleaf_raft::{MemberStatus, MembershipError, Role};
+use tokio::time::{Instant, sleep};
+
+use super::audit;
+use super::cluster_view::ClusterView;
+use super::headroom::HeadroomLog;
+use super::worker_view::{ClockView, WorkersView};
+use crate::limits::GRAB_MAX;
+use crate::machine::clock::Clock;
+use crate::metrics::{
+    ClusterReadings, DiskReadings, Exposition, Metrics, ProcessReadings, Readings,
+    SequenceReadings, TagReadings,
+};
+use crate::replica::Replica;
+use crate::service::error::Error;
+use crate::service::log_access::{Consistency, refresh};
+use crate::service::readiness::{OwnReadiness, QuorumLoss, Readiness};
+use crate::service::snowflake::snowflakes::Snowflakes;
+use crate::service::tag_table::TagTable;
+
+/// A reading of another node's clock is not shown when it is older.
+const CLOCK_AGE_MS_MAX: u64 = 5_000;
+/// Pause between two looks at a few thousand tags, while all of them are looked at.
+const HEADROOM_PAUSE: Duration = Duration::from_millis(10);
+/// How long the answer to a change of the membership waits until this node shows the change.
+const SHOWN_MAX: Duration = Duration::from_millis(300);
+
+/// Membership, levels and clocks of the cluster, and the health of this node.
+pub struct ClusterService {
+    pub(in crate::service) replica: Arc<Replica>,
+    pub(in crate::service) table: Arc<TagTable>,
+    pub(in crate::service) snowflakes: Arc<Snowflakes>,
+    pub(in crate::service) clock: Arc<dyn Clock>,
+    pub(in crate::service) metrics: Arc<Metrics>,
+    pub(in crate::service) own: OwnReadiness,
+    /// Most names of tags that the cluster shall know.
+    pub(in crate::service) tags_max: u64,
+}
+
+/// A node that shall be a member.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// Its Raft id.
+    pub id: u64,
+    /// Its internal address.
+    pub raft: String,
+    /// Its client address; `None` when the node itself reports it.
+    pub http: Option<String>,
+    /// Whether it shall vote once it has caught up. Otherwise it is a learner, even if it voted before.
+    pub voter: bool,
+    /// Whether the voters change even where too few of them answer for the change to be committed.
+    pub force: bool,
+}
+
+impl ClusterService {
+    /// The cluster as this node knows it, without asking any other node.
+    pub fn view(&self) -> ClusterView {
+        let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
+        view.level = self.replica.read(State::level);
+        view.add_clocks(&self.clocks());
+        view
+    }
+
+    /// Raises the level of the cluster to the highest that all its members support.
+    ///
+    /// # Errors
+    /// [`Error::Level`] names the members that are too old or could not be asked; [`Error::Unavailable`].
+    pub async fn raise_level(&self, actor: Actor) -> Result<ClusterView, Error> {
+        let from = self.replica.read(State::level);
+        let replica = Arc::clone(&self.replica);
+        let making = async move {
+            replica.node().raise_level().await?;
+            // The audit entry names the level, so this node's copy must show the new one.
+            let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
+            Ok(())
+        };
+        let change = move |replica: &Replica| {
+            let to = replica.read(State::level);
+            (to > from).then_some(Change::RaiseLevel { from, to })
+        };
+        audit::carry(&self.replica, actor, making, change).await?;
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        Ok(self.view())
+    }
+
+    /// Every worker id that was ever used, and every node's clock, as this node knows them.
+    pub fn workers(&self) -> WorkersView {
+        let (rules, floor_ms, rows) = self
+            .replica
+            .read(|state| (state.snowflake_rules(), state.snowflake_floor_ms(), state.workers()));
+        let rules = rules.unwrap_or_else(|| self.snowflakes.rules().clone());
+        WorkersView::new(&rules, floor_ms, rows, self.clocks(), self.clock.now_ms())
+    }
+
+    fn clocks(&self) -> Vec<ClockView> {
+        let node = self.replica.node();
+        let status = node.status();
+        let mut clocks = node.clocks();
+        clocks.retain(|clock| clock.age_ms <= CLOCK_AGE_MS_MAX);
+        let members = status.members.iter().map(|member| member.id);
+        self.replica.read(|state| {
+            let clock = |id| ClockView::new(id, status.node_id, &clocks, state.reports().get(&id));
+            members.map(clock).collect()
+        })
+    }
+
+    /// Adds a node, or changes whether a member votes.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with the present membership, when no new node is at the address, or when too few of the
+    /// voters that would be left answer; [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not
+    /// caught up: ask again.
+    pub async fn add_node(&self, actor: Actor, member: NewMember) -> Result<ClusterView, Error> {
+        let NewMember { id, raft, http, voter, force } = member;
+        let http = http.unwrap_or_default();
+        let before = member_facts(&self.replica, id);
+        let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
+        let planned = Change::SetNode { id, before: before.clone(), after: after.clone() };
+        audit::check(&self.replica, &actor, &planned)?;
+        let replica = Arc::clone(&self.replica);
+        let making = async move {
+            replica.node().add_member(id, raft, http, voter, force).await?;
+            // The answer shows the change; where that would take long, it shows what this node knows.
+            let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
+            Ok(())
+        };
+        let change = move |replica: &Replica| {
+            let after = member_facts(replica, id).unwrap_or(after);
+            Some(Change::SetNode { id, before, after })
+        };
+        audit::carry(&self.replica, actor, making, change).await?;
+        Ok(self.view())
+    }
+
+    /// Removes a node, which then stops by itself. Without `force`, not when too few of the voters that would be left
+    /// answer.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn remove_node(&self, actor: Actor, id: u64, force: bool) -> Result<(), Error> {
+        let replica = Arc::clone(&self.replica);
+        let removal = Change::RemoveNode { id, before: member_facts(&replica, id) };
+        audit::check(&replica, &actor, &removal)?;
+        if id != replica.node().status().node_id {
+            let making = async move { replica.node().remove_member(id, force).await };
+            return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;
+        }
+        let making = async move {
+            if !force {
+                replica.node().ask_voters_without(id).await?;
+            }
+            let recorded = audit::record(&replica, &actor, &removal, GRAB_MAX).await;
+            recorded.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
+            replica.node().remove_member(id, force).await
+        };
+        audit::carry(&self.replica, Actor::default(), making, |_| None).await
+    }
+
+    /// Makes a voter the leader.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn transfer_leader(&self, actor: Actor, id: u64) -> Result<(), Error> {
+        let replica = Arc::clone(&self.replica);
+        let from = replica.node().status().leader_id;
+        let making = async move { replica.node().transfer_leader(id).await };
+        let change = move |_: &Replica| Some(Change::TransferLeader { from, to: id });
+        audit::carry(&self.replica, actor, making, change).await
+    }
+
+    /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
+    pub fn readiness(&self) -> Readiness {
+        let mut readiness = self.readiness_for_ids();
+        self.own.add_to(&mut readiness);
+        readiness
+    }
+
+    fn readiness_for_ids(&self) -> Readiness {
+        let holds_ids =
+            self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
+        let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
+        self.snowflakes.add_readiness(&mut readiness);
+        readiness
+    }
+
+    /// Whether nothing but [`Services::warm_start`](super::Services::warm_start) keeps clients away.
+    pub(in crate::service) fn is_ready_but_for_warming(&self) -> bool {
+        self.readiness_for_ids().ready
+    }
+
+    pub(in crate::service) fn set_warming(&self, warming: bool) {
+        self.own.set_warming(warming);
+    }
+
+    /// Why there is no quorum, in words: which voters are missing, since when, and where to read what to do. `None`
+    /// while this node knows a leader, reaches enough voters, or belongs to no cluster.
+    pub fn quorum_loss(&self) -> Option<String> {
+        let status = self.replica.node().status();
+        QuorumLoss::without_leader(&status).map(|loss| loss.with_advice())
+    }
+
+    /// Takes this node out of rotation for good, because it is about to end.
+    pub fn begin_draining(&self) {
+        self.own.begin_draining();
+    }
+
+    /// Hands leadership to the voter that follows most closely. Nothing happens when this node does not lead, or cannot
+    /// reach another voter. Returns which node leads then.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
+    pub async fn hand_over(&self) -> Result<Option<u64>, Error> {
+        self.replica.node().decline_leadership();
+        let status = self.replica.node().status();
+        if status.leader_id != Some(status.node_id) {
+            return Ok(None);
+        }
+        let me = status.node_id;
+        let fit = |member: &&MemberStatus| {
+            member.id != me && member.role == Role::Voter && member.reachable
+        };
+        let successor = status.members.iter().filter(fit).max_by_key(|member| member.matched_index);
+        let Some(id) = successor.map(|member| member.id) else { return Ok(None) };
+        self.replica.node().transfer_leader(id).await?;
+        Ok(Some(id))
+    }
+
+    /// The counters as a page for Prometheus.
+    pub fn metrics_page(&self, exposition: Exposition) -> String {
+        let node = self.replica.node();
+        let status = node.status();
+        let (tags, names) = self.replica.read(|state| (state.len() as u64, state.names() as u64));
+        let loaded = self.table.loaded() as u64;
+        let cluster = ClusterReadings {
+            snapshot_index: status.snapshot_index.unwrap_or(0),
+            leader_changes: status.leader_changes,
+            quorum_reachable: QuorumLoss::of(&status).is_none(),
+            ..ClusterReadings::from(&self.view())
+        };
+        let now = Readings {
+            ready: self.readiness().ready,
+            draining: self.own.is_draining(),
+            cluster,
+            snowflake: self.snowflakes.readings(node.median_now_ms()),
+            tags: TagReadings { tags, loaded, names, names_max: self.tags_max },
+            sequences: self.table.ledger().counters(|counters| SequenceReadings {
+                keys: counters.keys_held(),
+                keys_forgotten: counters.keys_forgotten(),
+                memory: counters.memory(),
+            }),
+            syncs: node.sync_times(),
+        };
+        self.metrics.render(now, exposition)
+    }
+
+    /// Finds how much is left of the tag that is nearest to its end, for the metrics and the log. It looks at a few
+    /// thousand tags at a time, so that applying does not wait for it.
+    pub async fn look_for_headroom(&self, warned: &mut HeadroomLog) {
+        let (mut lowest, mut after): (Option<(f64, BizTag)>, Option<BizTag>) = (None, None);
+        loop {
+            let page =
+                self.replica.read(|state| state.headroom_after(after.as_ref().map(BizTag::as_str)));
+            let is_lower =
+                |found: &(f64, BizTag)| lowest.as_ref().is_none_or(|(it, _)| found.0 < *it);
+            lowest = page.lowest.filter(is_lower).or(lowest);
+            let Some(next) = page.next else { break };
+            after = Some(next);
+            sleep(HEADROOM_PAUSE).await;
+        }
+        self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
+        warned.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
+    }
+
+    /// Records what the process takes of its machine, and the data of its disk.
+    pub(crate) fn record_machine(&self, process: &ProcessReadings, disk: &DiskReadings) {
+        self.metrics.machine(process, disk);
+    }
+}
+
+/// What the audit says of a member, as far as this node knows it.
+fn member_facts(replica: &Replica, id: u64) -> Option<MemberFacts> {
+    let status = replica.node().status();
+    status.members.iter().find(|member| member.id == id).map(audit::member_facts)
+}

@@ -1,0 +1,155 @@
+//! What this node holds of tags, for people who monitor it: a page of tags by name, or the tags whose callers wait
+//! soonest.
+//!
+//! Neither looks at all tags of a node, since there may be a million. A page is a page of the state, plus one look-up
+//! for each row. The search for the soonest looks at a thousand tags at most.
+
+use mintleaf_core::state::TagRow;
+use mintleaf_core::tag::BizTag;
+
+use super::tags::TagService;
+use crate::service::error::Error;
+use crate::service::local::slot::SlotStatus;
+use crate::service::log_access::{Consistency, refresh};
+use crate::service::tag_table::WATCHED_MAX;
+
+/// A tag, and what this node holds of it.
+#[derive(Debug)]
+pub struct TagHolding {
+    /// The tag.
+    pub row: TagRow,
+    /// What this node holds of it; of a tag with periods, what it holds of the present one. `None` where it holds
+    /// nothing: of a tag that it was not asked for since it started, of a strict tag while another node leads, and of a
+    /// sequence, because its numbers are held by keys.
+    pub status: Option<SlotStatus>,
+    /// For a strict tag and a sequence: the leader, if this node knows one, because only the leader holds anything of
+    /// it. `None` for all other tags, since each node holds its own ids of those.
+    pub held_by: Option<u64>,
+}
+
+impl TagHolding {
+    fn of(row: TagRow, status: Option<SlotStatus>, leader: Option<u64>) -> Self {
+        let held_by = leader.filter(|_| is_led(&row));
+        Self { row, status, held_by }
+    }
+}
+
+/// Whether the leader alone holds anything of a tag.
+fn is_led(row: &TagRow) -> bool {
+    row.shape.as_ref().is_some_and(|shape| shape.needs_leadership())
+}
+
+/// One page of tags with what this node holds of them.
+#[derive(Debug)]
+pub struct HoldingsPage {
+    /// The tags.
+    pub rows: Vec<TagHolding>,
+    /// The next page begins after this name; `None` on the last page.
+    pub next: Option<BizTag>,
+    /// How many tags there are in this node's copy, on all pages.
+    pub total: usize,
+}
+
+impl TagService {
+    /// One page of tags as [`TagService::page`] gives them, and what this node holds of each.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn holdings(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        has_room: impl FnMut(&TagRow) -> bool,
+        consistency: Consistency,
+    ) -> Result<HoldingsPage, Error> {
+        let page = self.page(prefix, after, limit, has_room, consistency).await?;
+        let rows = self.with_statuses(page.rows);
+        Ok(HoldingsPage { rows, next: page.next, total: self.total() })
+    }
+
+    /// Up to `limit` tags in use whose names begin with `prefix` and sort after `after`. First come the tags whose
+    /// callers wait already, or will wait soonest if no grab brings more ids. If this node has more than a thousand
+    /// tags, only those are considered that lasted shortest when it last looked, every 15 s.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn soonest_to_wait(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        consistency: Consistency,
+    ) -> Result<HoldingsPage, Error> {
+        refresh(&self.replica, consistency).await?;
+        let mut found = self.in_use(|name: &str| {
+            name.starts_with(prefix) && after.is_none_or(|after| name > after)
+        });
+        found.sort_by(|(one, a), (other, b)| {
+            let soonest = |status: &SlotStatus| status.waits_in_s().unwrap_or(f64::INFINITY);
+            soonest(a).total_cmp(&soonest(b)).then_with(|| one.cmp(other))
+        });
+        found.truncate(limit);
+        let leader = self.replica.node().leader_id();
+        let holding = |(tag, status): (BizTag, SlotStatus)| {
+            let row = self.replica.read(|state| state.tag(tag.as_str()))?;
+            Some(TagHolding::of(row, Some(status), leader))
+        };
+        let rows = found.into_iter().filter_map(holding).collect();
+        Ok(HoldingsPage { rows, next: None, total: self.total() })
+    }
+
+    /// Among the tags that are watched, those in use whose names `is_wanted` accepts, with what is held of each.
+    fn in_use(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(BizTag, SlotStatus)> {
+        let now_ms = self.replica.node().median_now_ms();
+        let mut strict = self.table.ledger().watched(WATCHED_MAX);
+        strict.retain(|tag| is_wanted(tag.as_str()));
+        let statuses = self.strict_statuses(&strict);
+        let strict = strict.into_iter().zip(statuses);
+        let tags = self.table.pin();
+        let watched = self.table.watched().into_iter().filter(|tag| is_wanted(tag.as_str()));
+        let others = watched.map(|tag| {
+            let status = tags.get(&tag).and_then(|source| source.status(now_ms));
+            (tag, status)
+        });
+        let used = |(tag, status): (BizTag, Option<SlotStatus>)| {
+            let status = status?;
+            status.waits_in_s().map(|_| (tag, status))
+        };
+        others.chain(strict).filter_map(used).collect()
+    }
+
+    /// The rows with what this node holds of each.
+    fn with_statuses(&self, rows: Vec<TagRow>) -> Vec<TagHolding> {
+        let now_ms = self.replica.node().median_now_ms();
+        let led = rows.iter().filter(|row| is_led(row));
+        let led: Vec<BizTag> = led.map(|row| row.tag.clone()).collect();
+        let mut of_led = self.strict_statuses(&led).into_iter();
+        let leader = self.replica.node().leader_id();
+        let tags = self.table.pin();
+        let holding = |row: TagRow| {
+            let status = match is_led(&row) {
+                true => of_led.next().flatten(),
+                false => tags.get(&row.tag).and_then(|source| source.status(now_ms)),
+            };
+            TagHolding::of(row, status, leader)
+        };
+        rows.into_iter().map(holding).collect()
+    }
+
+    /// What this node holds of strict tags; nothing of other ones.
+    fn strict_statuses(&self, tags: &[BizTag]) -> Vec<Option<SlotStatus>> {
+        let statuses = self.table.ledger().statuses(tags, self.clock.monotonic_ms());
+        let both = tags.iter().zip(statuses);
+        let with_gate = |(tag, status): (&BizTag, Option<SlotStatus>)| {
+            let protection = self.replica.read(|state| state.protection(tag.as_str()));
+            let is_open = protection.is_some_and(|protection| !protection.frozen);
+            status.map(|status| status.open(is_open))
+        };
+        both.map(with_gate).collect()
+    }
+
+    fn total(&self) -> usize {
+        self.replica.read(|state| state.len())
+    }
+}

@@ -1,0 +1,239 @@
+//! What only the leader hands out, in an order that holds over the whole cluster: ids of strict tags and numbers of
+//! sequences.
+//!
+//! ```text
+//! keys       what callers ask of sequences
+//! request    what is asked of the leader, the outcomes, and how both travel
+//! confirmed  the rule: whether a request that a round covers may get numbers of an interval
+//! holdings   what this process holds: intervals of one term
+//! ledger     the requests that wait, and what can be given to them
+//! engine     the task: rounds, grabs, messages to the leader
+//! ```
+//!
+//! Only the leader hands out, from what entries of its present term reserved for this process start. For each batch of
+//! requests it has a quorum confirm that it leads, by a round that began after they arrived; other nodes send it
+//! theirs, many in one message. It trusts no clock and no lease for that, and without a quorum nothing is given.
+//! `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `leader/tests/model.rs` searches it.
+
+mod confirmed;
+mod engine;
+mod holdings;
+pub(super) mod keys;
+mod ledger;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use mintleaf_raft::{LEADER_REQUEST_BYTES_MAX, LeaderRequests, Pending};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, timeout_at};
+
+pub(super) use request::{Given, Outcome, Request, Wanted};
+
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::sequence::Counters;
+use mintleaf_core::shape::Line;
+use mintleaf_core::tag::BizTag;
+
+use self::engine::{Engine, FORWARDED_MAX, WaitingCaller};
+use self::ledger::{Batch, Ledger};
+use self::request::{decode, encode};
+use super::error::Error;
+use super::grabs::{Grabs, Refused};
+use super::local::slot::SlotStatus;
+use crate::limits::RANGED_IDS_MAX;
+use crate::machine::clock::Clock;
+use crate::metrics::Metrics;
+use crate::replica::Replica;
+
+/// Batches that wait to be looked at; one more is turned away.
+const QUEUE_MAX: usize = 10_000;
+/// Requests that wait at most, in all batches of this node and of members; a batch that has more is turned away.
+/// Requests of usual names take 250 bytes each, so all of them 50 MB.
+const REQUESTS_MAX: usize = 200_000;
+/// Requests of one batch at most, and their bytes: a caller with more makes several batches.
+const ASKED_MAX: usize = 512;
+const ASKED_BYTES_MAX: usize = 32 << 10;
+
+/// What is held and waited for, shared with the listener of the log.
+#[derive(Clone)]
+pub(super) struct SharedLedger(Arc<Mutex<Ledger<WaitingCaller>>>);
+
+impl SharedLedger {
+    pub(super) fn new(counters: Counters) -> Self {
+        Self(Arc::new(Mutex::new(Ledger::new(counters))))
+    }
+
+    /// Drops what is held of a tag, because it was deleted.
+    pub(super) fn drop_tag(&self, tag: &str) {
+        self.0.lock().drop_tag(tag);
+    }
+
+    /// Gives no id of a tag below this mark from now on, neither a held one nor one that is on its way.
+    pub(super) fn rise_to(&self, tag: &str, mark: u64) {
+        self.0.lock().rise_to(tag, mark);
+    }
+
+    /// Drops all that is held.
+    pub(super) fn drop_all(&self) {
+        self.0.lock().drop_all();
+    }
+
+    /// How many strict tags and sequences this process holds anything of.
+    pub(super) fn tags_held(&self) -> usize {
+        self.0.lock().tags_held()
+    }
+
+    /// What is held of each of these tags; `None` of a tag that is not strict, or that nothing is held of.
+    pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
+        if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
+    }
+
+    /// The first buffers of strict tags, at most `limit`, in the order of their tags.
+    pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        self.0.lock().views(limit)
+    }
+
+    /// At most `limit` strict tags that include those whose callers wait soonest.
+    pub(super) fn watched(&self, limit: usize) -> Vec<BizTag> {
+        self.0.lock().watched(limit)
+    }
+
+    /// Looks at the counters of keys.
+    pub(super) fn counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
+        look(self.0.lock().counters())
+    }
+}
+
+/// The requests of this node that the leader answers, whichever node leads. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct LeaderQueue {
+    queue: mpsc::Sender<Batch<WaitingCaller>>,
+    /// One permit for each request that may wait.
+    places: Arc<Semaphore>,
+    /// How many calls there were.
+    calls: Arc<AtomicU64>,
+}
+
+/// What the task is started with.
+pub(super) struct LeaderParts {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) ledger: SharedLedger,
+    /// Names this process start.
+    pub(super) nonce: u128,
+}
+
+impl LeaderQueue {
+    /// Starts the task on the current runtime.
+    pub(super) fn start(parts: LeaderParts) -> (Self, JoinHandle<Result<(), JoinError>>) {
+        let LeaderParts { replica, clock, metrics, ledger, nonce } = parts;
+        let (queue, asked) = mpsc::channel(QUEUE_MAX);
+        let leader = Self::asking_by(queue);
+        let grabs = Grabs { replica: Arc::clone(&replica), metrics: Arc::clone(&metrics) };
+        let engine = Engine { replica, clock, metrics, grabs, ledger: ledger.0, nonce };
+        (leader, tokio::spawn(Arc::new(engine).run(asked)))
+    }
+
+    fn asking_by(queue: mpsc::Sender<Batch<WaitingCaller>>) -> Self {
+        Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)), calls: Arc::default() }
+    }
+
+    /// Asks for what requests want, and returns an outcome for each, in their order. The requests count as having
+    /// arrived by now: no number that was answered before this call is higher than any of theirs. Those of one line or
+    /// key get their numbers in turn.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`]; [`Error::Unavailable`] where no leader with a quorum answered by the deadline.
+    pub(super) async fn ask(
+        &self,
+        requests: Vec<Request>,
+        deadline: Instant,
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut asked = Vec::with_capacity(1);
+        let (call, mut rest) = (self.calls.fetch_add(1, Relaxed), requests);
+        while !rest.is_empty() {
+            let behind = rest.split_off(chunk(&rest));
+            let first = std::mem::replace(&mut rest, behind);
+            asked.push(self.send(call, first, deadline, false)?);
+        }
+        let mut outcomes = Vec::new();
+        for answered in asked {
+            match timeout_at(deadline, answered).await {
+                Ok(Ok(answered)) if outcomes.is_empty() => outcomes = answered,
+                Ok(Ok(answered)) => outcomes.extend(answered),
+                _ => return Err(Refused::Unavailable.into()),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn send(
+        &self,
+        call: u64,
+        requests: Vec<Request>,
+        deadline: Instant,
+        is_member: bool,
+    ) -> Result<oneshot::Receiver<Vec<Outcome>>, Error> {
+        let count = u32::try_from(requests.len()).map_err(|_| Error::Overloaded)?;
+        let places = Arc::clone(&self.places).try_acquire_many_owned(count);
+        let places = places.map_err(|_| Error::Overloaded)?;
+        let (answer, answered) = oneshot::channel();
+        let batch = Batch::new(
+            WaitingCaller { answer, deadline, is_member, _places: places },
+            call,
+            requests,
+        );
+        self.queue.try_send(batch).map_err(|_| Error::Overloaded)?;
+        Ok(answered)
+    }
+}
+
+impl LeaderRequests for LeaderQueue {
+    fn answer(&self, request: Vec<u8>, deadline: Instant) -> Pending<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let requests: Vec<Request> = decode(&request)?;
+            if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
+                return None;
+            }
+            // The member's calls are not kept apart here: their requests for one line are answered in turn.
+            let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
+            let answered = match self.send(call, requests, deadline, true) {
+                Ok(answered) => answered.await.ok()?,
+                // The callers get the refusal at once. Without an answer the member would ask again until their
+                // deadlines.
+                Err(_) => vec![Err(Refused::Overloaded); count],
+            };
+            Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
+        })
+    }
+}
+
+/// How many requests at the head of a list make one batch: one at least.
+fn chunk(requests: &[Request]) -> usize {
+    let mut bytes = 0;
+    let fitting = requests.iter().take(ASKED_MAX).take_while(|request| {
+        bytes += request.bytes_max();
+        bytes <= ASKED_BYTES_MAX
+    });
+    fitting.count().max(1).min(requests.len())
+}
+
+/// Whether a member may ask for this. A grab of a line that no tag can have would fail, along with all the grabs that
+/// are proposed together with it.
+fn is_within_bounds(request: &Request) -> bool {
+    match &request.wanted {
+        Wanted::Ids { line, count, contiguous: _ } => {
+            let is_of_ids = line.is_sound() && !matches!(line, Line::Section(_));
+            is_of_ids && (1..=RANGED_IDS_MAX).contains(count)
+        }
+        Wanted::Numbers { count, key: _ } => (1..=RANGED_IDS_MAX).contains(count),
+        Wanted::Last { key: _ } => true,
+    }
+}

@@ -1,0 +1,35 @@
+//! What a round of messages to a quorum has confirmed, and which requests may be given numbers because of it.
+//!
+//! Pure, and the whole rule of strict order: numbers of an interval are given to a request only by a round that began
+//! after the request had come, and only if round and interval are of one term. `raft/DESIGN.md` ("Confirmed
+//! leadership") says why no request that began after another was answered then gets lower numbers. `tests/model.rs`
+//! searches it, over this very code.
+
+/// A position in one order, which both the arrivals of requests in this process and the starts of its rounds follow.
+pub(super) type Turn = u64;
+
+/// A round that a quorum has answered.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Confirmed {
+    began: Turn,
+    term: u64,
+}
+
+impl Confirmed {
+    /// A round that began in this turn. The quorum confirmed this node as the leader of `term`.
+    pub(super) fn new(began: Turn, term: u64) -> Self {
+        Self { began, term }
+    }
+
+    /// When the round began.
+    pub(super) fn began(self) -> Turn {
+        self.began
+    }
+
+    /// Whether a request that came in turn `came` may get numbers that an entry of term `reserved_in` reserved for this
+    /// process.
+    #[inline]
+    pub(super) fn lets_give(self, came: Turn, reserved_in: u64) -> bool {
+        came < self.began && reserved_in == self.term
+    }
+}

@@ -1,0 +1,156 @@
+//! The source of one tag's ids on this node.
+
+use std::sync::Arc;
+
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::shape::{LinesOf, Shape};
+use mintleaf_core::state::{Protection, TagRow};
+use parking_lot::Mutex;
+
+use super::error::Error;
+use super::local::guard::Guard;
+use super::local::lines::Lines;
+use super::local::slot::{Slot, SlotStatus};
+use crate::machine::clock::Clock;
+
+/// The source of one tag's ids. Each variant has its own guard, which keeps the tag's protection.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// A plain tag: the segments that this node holds.
+    Plain(Arc<Slot>),
+    /// A shaped tag whose ids any node may hold: a slot for each line in present use.
+    Trend(Arc<Lines>),
+    /// A strict tag: the leader hands out its ids.
+    Strict(Arc<Lines>),
+    /// A sequence: the leader hands out the numbers of its keys.
+    Keys(Arc<Keys>),
+}
+
+/// A sequence on this node.
+pub(super) struct Keys {
+    shape: Arc<Shape>,
+    guard: Mutex<Guard>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Source {
+    /// The source of a tag that is not plain.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where this build does not know the tag's time zone.
+    pub(super) fn shaped(
+        row: &TagRow,
+        shape: &Arc<Shape>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        if shape.lines() == LinesOf::Sections {
+            let (shape, guard) = (Arc::clone(shape), Mutex::default());
+            return Ok(Self::Keys(Arc::new(Keys { shape, guard, clock })));
+        }
+        let lines = Arc::new(Lines::new(row, shape, clock)?);
+        Ok(if shape.needs_leadership() { Self::Strict(lines) } else { Self::Trend(lines) })
+    }
+
+    /// The shape; `None` for a plain tag.
+    pub(super) fn shape(&self) -> Option<&Arc<Shape>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Trend(lines) | Self::Strict(lines) => Some(lines.shape()),
+            Self::Keys(keys) => Some(&keys.shape),
+        }
+    }
+
+    /// Whether this node holds ids of the tag without the leader.
+    pub(super) fn has_slots(&self) -> bool {
+        matches!(self, Self::Plain(_) | Self::Trend(_))
+    }
+
+    /// Applies the tag's protection.
+    pub(super) fn protect(&self, protection: Protection) {
+        match self {
+            Self::Plain(slot) => slot.protect(protection),
+            Self::Trend(lines) | Self::Strict(lines) => lines.protect(protection),
+            Self::Keys(keys) => keys.guard.lock().protect(protection, keys.clock.monotonic_ms()),
+        }
+    }
+
+    /// Ends the tag on this node: callers take nothing more from what it holds of the tag.
+    pub(super) fn close(&self) {
+        match self {
+            Self::Plain(slot) => slot.close(),
+            Self::Trend(lines) | Self::Strict(lines) => lines.close(),
+            // Only the leader holds numbers of keys, and it knows that the tag is gone.
+            Self::Keys(_) => {}
+        }
+    }
+
+    /// Whether the tag's ids come from this slot.
+    pub(super) fn has(&self, slot: &Arc<Slot>) -> bool {
+        match self {
+            Self::Plain(its) => Arc::ptr_eq(its, slot),
+            Self::Trend(lines) => lines.slots().iter().any(|its| Arc::ptr_eq(its, slot)),
+            Self::Strict(_) | Self::Keys(_) => false,
+        }
+    }
+
+    /// Whether any id is held.
+    pub(super) fn holds_ids(&self) -> bool {
+        match self {
+            Self::Plain(slot) => slot.remaining() > 0,
+            Self::Trend(lines) => lines.slots().iter().any(|slot| slot.remaining() > 0),
+            Self::Strict(_) | Self::Keys(_) => false,
+        }
+    }
+
+    /// How many ids were taken since the last call, and how many are held of the latest line.
+    pub(super) fn taken_since_look(&self) -> (u64, u64) {
+        match self {
+            Self::Plain(slot) => slot.taken_since_look(),
+            Self::Trend(lines) => {
+                let looked = lines.slots().into_iter().map(|slot| slot.taken_since_look());
+                looked.fold((0, 0), |(sum, _), (taken, remaining)| (sum + taken, remaining))
+            }
+            Self::Strict(_) | Self::Keys(_) => (0, 0),
+        }
+    }
+
+    /// What this node holds; for a tag with periods, of the line that is served at this moment of the cluster's time.
+    /// `None` where it holds nothing by itself.
+    pub(super) fn status(&self, now_ms: Option<u64>) -> Option<SlotStatus> {
+        match self {
+            Self::Plain(slot) => Some(slot.status()),
+            Self::Trend(lines) => lines.status(now_ms),
+            Self::Strict(_) | Self::Keys(_) => None,
+        }
+    }
+
+    /// The buffer of the line that was opened last.
+    pub(super) fn view(&self) -> Option<BufferView> {
+        match self {
+            Self::Plain(slot) => Some(slot.view()),
+            Self::Trend(lines) => lines.view(),
+            Self::Strict(_) | Self::Keys(_) => None,
+        }
+    }
+}
+
+impl Keys {
+    /// Admits a call for `count` numbers, and deducts them from what the rate limit allows on this node.
+    ///
+    /// # Errors
+    /// As for [`Guard::admit`].
+    pub(super) fn admit(&self, count: u64) -> Result<(), Error> {
+        let mut guard = self.guard.lock();
+        guard.admit(count, || self.clock.monotonic_ms())?;
+        guard.pay(count);
+        Ok(())
+    }
+
+    /// Whether [`admit`](Self::admit) would admit a call for `count` numbers now. Deducts nothing from the limit.
+    ///
+    /// # Errors
+    /// As for [`Guard::admit`].
+    pub(super) fn would_admit(&self, count: u64) -> Result<(), Error> {
+        self.guard.lock().admit(count, || self.clock.monotonic_ms())
+    }
+}
