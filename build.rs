@@ -15,9 +15,8 @@ fn main() {
     let given = std::env::var("MINTLEAF_COMMIT").ok().filter(|commit| is_commit(commit));
     let commit = given.or_else(of_repository).unwrap_or_else(|| UNKNOWN.to_owned());
     println!("cargo::rustc-env=MINTLEAF_COMMIT={commit}");
-    let next = if cfg!(feature = "next-level") { "-next" } else { "" };
     let version = env!("CARGO_PKG_VERSION");
-    println!("cargo::rustc-env=MINTLEAF_VERSION_AND_COMMIT={version}{next} ({commit})");
+    println!("cargo::rustc-env=MINTLEAF_VERSION_AND_COMMIT={version} ({commit})");
 }
 
 /// The commit that is checked out, if these sources have a repository of their own.
