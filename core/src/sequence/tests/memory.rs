@@ -15,7 +15,7 @@ const AGAIN_EVERY: u64 = 16;
 
 #[test]
 fn millions_of_keys_stay_within_their_memory_and_never_go_back() {
-    let keys = number(KEYS, 5_000_000);
+    let keys = number(KEYS, 2_000_000);
     let memory = number(MEMORY_MIB, 16) as usize * MIB;
     if env::var_os(MEASURED).is_some() {
         return measure(keys, memory);
