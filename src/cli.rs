@@ -14,6 +14,8 @@
 //!       client             HTTP with failover
 //!         https            TLS below it, and `named_certificates`
 //!   secret, token, cert  a new secret; a new token of clients; a small CA
+//!     init               a secret, an auth file and a token at once
+//!     new_file           files that take the place of none
 //!   doctor               whether a node works well on this machine
 //!   manual               completions of shells, and man pages
 //!     table              tables by the width of characters
@@ -37,8 +39,10 @@ mod help;
 mod https;
 mod ids;
 mod import;
+mod init;
 mod inspect;
 mod manual;
+mod new_file;
 mod output;
 mod progress;
 mod ready;
@@ -80,6 +84,9 @@ pub enum CliCommand {
     /// Run one node of a cluster
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// Create a secret, an auth file and an admin token in a new directory, for a trial
+    #[command(after_help = "Example:\n  mintleaf init trial")]
+    Init(init::InitArgs),
     /// Create a token that clients show to nodes with an auth file
     Token {
         /// What to make.
@@ -162,8 +169,9 @@ pub enum ClientCommand {
     #[command(
         name = "snowflake-floor",
         after_help = "Example, with the highest id from a Leaf that has been stopped:\n  mintleaf \
-                      snowflake-floor 1169786042799259000\n\nUntil every node whose ids \
-                      could still lie below has taken note, the request is refused and names such a node: try again."
+                      snowflake-floor 1169786042799259000\n\nOn a terminal, it asks for confirmation; \
+                      elsewhere it wants --yes. Until every node whose ids could still lie below has taken note, the \
+                      request is refused and names such a node: try again."
     )]
     SnowflakeFloor {
         /// Above which id.
@@ -290,7 +298,12 @@ pub fn warn(what: &str) {
     output::warn(what);
 }
 
-/// Prints a new token.
+/// Makes what a trial with an auth file needs.
+pub fn init(args: &init::InitArgs) -> ExitCode {
+    finish(init::run(args))
+}
+
+/// Makes a token.
 pub fn token(command: &token::TokenCommand) -> ExitCode {
     finish(token::run(command))
 }
@@ -300,7 +313,7 @@ pub fn cert(command: &cert::CertCommand, json: bool) -> ExitCode {
     finish(cert::run(command, json))
 }
 
-/// Prints a new secret.
+/// Makes a secret.
 pub fn secret(command: &secret::SecretCommand, json: bool) -> ExitCode {
     finish(secret::run(command, json))
 }
@@ -346,7 +359,7 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::complain(&failure);
-            ExitCode::FAILURE
+            ExitCode::from(failure.exit_code)
         }
     }
 }

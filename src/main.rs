@@ -35,6 +35,7 @@ fn main() -> ExitCode {
             Ok(config) => run_nodes(&config, &unknown, |log| server::serve(&config, log)),
             Err(error) => bad_usage("serve", &error),
         },
+        CliCommand::Init(args) => cli::init(&args),
         CliCommand::Token { command } => cli::token(&command),
         CliCommand::Cert { command, json } => cli::cert(&command, json),
         CliCommand::Secret { command, json } => cli::secret(&command, json),

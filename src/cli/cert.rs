@@ -1,9 +1,8 @@
 //! `mintleaf cert`: a small CA, for clusters without one.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::Write;
+use std::fs::DirBuilder;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::failure::Failure;
+use super::new_file::{SECRET, exists, write_new};
 use super::output;
 use crate::machine::clock::{Clock, SystemClock};
 
@@ -309,21 +309,11 @@ fn write(
     let [certificate_path, key_path] = ["pem", "key"].map(|end| dir.join(format!("{stem}.{end}")));
     for path in [&certificate_path, &key_path] {
         if path.symlink_metadata().is_ok() {
-            let why = format!("{} already exists and is not overwritten", path.display());
-            return Err(Failure::new(why));
+            return Err(exists(path));
         }
     }
-    for (path, mode, text) in
-        [(&key_path, 0o600, key.serialize_pem()), (&certificate_path, 0o644, made.pem())]
-    {
-        let mut file = OpenOptions::new();
-        let file = file.write(true).create_new(true).mode(mode).open(path);
-        let written = file.and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|error| failed(path, error))?;
-    }
+    write_new(&key_path, SECRET, &key.serialize_pem())?;
+    write_new(&certificate_path, 0o644, &made.pem())?;
     Ok([certificate_path, key_path].map(|path| path.display().to_string()))
 }
 

@@ -27,6 +27,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(15);
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Where a node is: `http://HOST[:PORT]` or `https://HOST[:PORT]`, with an optional path before the interface's own.
+/// Without a scheme it is http.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BaseUrl(String);
 
@@ -35,15 +36,17 @@ impl FromStr for BaseUrl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches('/');
+        let text = match text.contains("://") {
+            true => text.to_owned(),
+            false => format!("http://{text}"),
+        };
         let uri: Uri = text.parse().map_err(|_| expected_url())?;
         let known = matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(
-                "must name no user and no password: a token goes into MINTLEAF_TOKEN".to_owned()
-            );
+            return Err("must name no user and no password: --token-file takes a token".to_owned());
         }
         if known && uri.host().is_some_and(|host| !host.is_empty()) {
-            return Ok(Self(text.to_owned()));
+            return Ok(Self(text));
         }
         Err(expected_url())
     }
@@ -60,7 +63,7 @@ impl BaseUrl {
 }
 
 fn expected_url() -> String {
-    "must be http://HOST:PORT or https://HOST:PORT".to_owned()
+    "must be HOST:PORT, http://HOST:PORT or https://HOST:PORT".to_owned()
 }
 
 impl fmt::Display for BaseUrl {

@@ -1,5 +1,9 @@
 //! Which nodes the client commands ask, and how they print what these say.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 
 use super::client::{BaseUrl, Client, ShownToken};
@@ -9,6 +13,9 @@ use super::https::TlsArgs;
 /// The node that is asked if the user names none.
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
+/// Longest begin of a token file that is read: any token has room in it.
+const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
+
 /// Which nodes to ask, and how to print what they say.
 #[derive(Args, Clone, Debug)]
 pub struct Connect {
@@ -16,10 +23,13 @@ pub struct Connect {
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
     #[arg(value_delimiter = ',', default_value = URL_DEFAULT, hide_env_values = true)]
     urls: Vec<BaseUrl>,
-    /// Token to show to nodes with an auth file; prefer MINTLEAF_TOKEN, because other users can see arguments
+    /// Token to show to nodes with an auth file; prefer --token-file, because other users can see arguments
     #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
     #[arg(hide_env_values = true)]
     token: Option<ShownToken>,
+    /// File with that token on its first line
+    #[arg(long, env = "MINTLEAF_TOKEN_FILE", value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
     /// Whom to believe behind https.
     #[command(flatten)]
     tls: TlsArgs,
@@ -32,9 +42,18 @@ impl Connect {
     /// The client, and whether to print JSON.
     ///
     /// # Errors
-    /// When a file that https needs cannot be used.
+    /// When the token, or a file that https needs, cannot be used.
     pub(super) fn open(self) -> Result<(Client, bool), Failure> {
-        Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
+        let token = match (self.token, self.token_file) {
+            (Some(_), Some(_)) => {
+                let why = "--token and --token-file (or MINTLEAF_TOKEN and MINTLEAF_TOKEN_FILE) are both given: give one \
+                           of them";
+                return Err(Failure::new(why).exiting(2));
+            }
+            (None, Some(file)) => Some(token_in(&file)?),
+            (token, None) => token,
+        };
+        Ok((Client::new(self.urls, token, &self.tls)?, self.json))
     }
 
     /// The same, but if no node other than the default is named, the one at `own` is asked.
@@ -55,4 +74,16 @@ impl Connect {
     pub(super) fn url_count(&self) -> usize {
         self.urls.len()
     }
+}
+
+/// The token on the first line of a file.
+fn token_in(file: &Path) -> Result<ShownToken, Failure> {
+    let of_file = |why: &dyn std::fmt::Display| {
+        Failure::new(format!("--token-file {}: {why}", file.display()))
+    };
+    let mut text = String::new();
+    let opened = File::open(file).map(|file| file.take(TOKEN_FILE_BYTES_MAX));
+    opened.and_then(|mut file| file.read_to_string(&mut text)).map_err(|error| of_file(&error))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    token.parse().map_err(|why| of_file(&format!("the first line {why}")))
 }

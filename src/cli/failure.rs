@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 use serde_json::Value;
 
-use super::table::shown;
+use super::table::{shown, word};
 
 /// Why a command failed, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,15 +16,22 @@ pub(super) struct Failure {
     code: Option<String>,
     /// Whether no node could be asked, or none has answered.
     unanswered: bool,
+    /// The exit code of the command.
+    pub(super) exit_code: u8,
 }
 
 impl Failure {
     pub(super) fn new(detail: impl Into<String>) -> Self {
-        Self { detail: detail.into(), hint: None, code: None, unanswered: false }
+        Self { detail: detail.into(), hint: None, code: None, unanswered: false, exit_code: 1 }
     }
 
     pub(super) fn hinting(detail: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: Some(hint.into()), ..Self::new(detail) }
+    }
+
+    /// The same, with another exit code than 1.
+    pub(super) fn exiting(self, exit_code: u8) -> Self {
+        Self { exit_code, ..self }
     }
 
     /// The failure of a request without an answer.
@@ -42,6 +49,18 @@ impl Failure {
         self.code.as_deref() == Some(code)
     }
 
+    /// The same failure for the user who named this tag: an unknown one is named, with the command that creates it.
+    pub(super) fn about_tag(self, name: &str) -> Self {
+        match self.is("unknown_tag") {
+            true => Self {
+                detail: format!("there is no such tag: {}", shown(name)),
+                hint: Some(format!("mintleaf tag create {} creates it", word(name)).into()),
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// The failure of a request that a node refused.
     pub(super) fn refused(status: StatusCode, body: &[u8]) -> Self {
         let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
@@ -55,11 +74,13 @@ impl Failure {
             Some("tag_exists") => Some(
                 "mintleaf tag update NAME changes a tag; create --if-not-exists leaves it as it is",
             ),
-            Some("unauthenticated") => Some("MINTLEAF_TOKEN or --token gives the token to show"),
+            Some("unauthenticated") => {
+                Some("--token-file or MINTLEAF_TOKEN_FILE names a file with the token to show")
+            }
             Some("unavailable") => Some("mintleaf cluster status shows which nodes can be reached"),
             _ => None,
         };
-        Self { detail, hint: hint.map(Cow::Borrowed), code, unanswered: false }
+        Self { hint: hint.map(Cow::Borrowed), code, ..Self::new(detail) }
     }
 }
 

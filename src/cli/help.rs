@@ -9,7 +9,7 @@ Try it:
   mintleaf snowflake                                  an id made of time, worker and sequence
 
 A cluster of three, one command on each machine:
-  mintleaf secret new > secret                        once; give every node a copy
+  mintleaf secret new secret                          once; give every node a copy
   mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
       --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
   mintleaf cluster status

@@ -153,6 +153,15 @@ pub(super) fn shown(text: &str) -> String {
     escaped(text, "", |shown, c| shown.extend(c.escape_unicode()))
 }
 
+/// A text as a word of a shell.
+pub(super) fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", shown(text).replace('\'', r"'\''")),
+    }
+}
+
 /// The same as [`shown`], but line breaks and tabs stay as they are.
 pub(super) fn shown_lines(text: &str) -> String {
     escaped(text, "\n\t", |shown, c| shown.extend(c.escape_unicode()))

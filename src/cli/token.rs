@@ -1,9 +1,12 @@
 //! `mintleaf token`: tokens that clients prove themselves with to a node with an auth file.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use serde_json::json;
 
 use super::failure::Failure;
+use super::new_file::{SECRET, write_new};
 use super::output;
 use crate::access::{Role, checked_name, checked_tags, hash_of, written_hash};
 use crate::machine::entropy;
@@ -16,13 +19,14 @@ const TOKEN_BEGIN: &str = "mlt_";
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Print a new token, and the lines that admit it in the auth file
+    /// Create a token, and print the lines that admit it in the auth file
     #[command(after_help = "\
-The first line is the token, which is shown only once: give it to the client. What follows goes into the --auth-file \
-of every node, which holds the hash of the token and not the token itself:
-  (umask 077; mintleaf token new shop --role issue --tags 'pay*' > shop)
-  head -n 1 shop                  the token
-  tail -n +3 shop >> auth.toml    the lines for the file
+The file gets the token: give it to the client, which shows it by --token-file. What is printed goes into the \
+--auth-file of every node, which holds the hash of the token and not the token itself:
+  mintleaf token new shop --role issue --tags 'pay*' --out shop.token >> auth.toml
+
+Without --out, the first line is the token, which is shown only once, and the lines for the auth file follow after an \
+empty one.
 
 A node checks its file every 5 s, and at once on SIGHUP.")]
     New {
@@ -36,6 +40,10 @@ A node checks its file every 5 s, and at once on SIGHUP.")]
         #[arg(long, value_name = "LIST", value_delimiter = ',')]
         #[arg(value_parser = |tag: &str| checked_tags(&[tag]).map(|_| tag.to_owned()))]
         tags: Vec<String>,
+        /// The file to write the token to, which must not exist yet and which only its owner can read [default: print
+        /// the token]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -43,20 +51,37 @@ A node checks its file every 5 s, and at once on SIGHUP.")]
 }
 
 pub(super) fn run(command: &TokenCommand) -> Result<(), Failure> {
-    let TokenCommand::New { name, role, tags, json } = command;
+    let TokenCommand::New { name, role, tags, out, json } = command;
     if !tags.is_empty() {
         let given: Vec<&str> = tags.iter().map(String::as_str).collect();
         checked_tags(&given).map_err(Failure::new)?;
     }
+    let (token, lines) = new(name, *role, tags)?;
+    match out {
+        None if *json => output::print_json(&json!({ "token": token, "lines": lines })),
+        None => output::print(&format!("{token}\n\n{lines}")),
+        Some(file) => {
+            write_new(file, SECRET, &format!("{token}\n"))?;
+            let shown = file.display().to_string();
+            match json {
+                true => output::print_json(&json!({ "file": shown, "lines": lines })),
+                false => output::print(&lines),
+            }
+        }
+    }
+}
+
+/// A new token, and its lines in the auth file.
+///
+/// # Errors
+/// When the machine gives no random numbers.
+pub(super) fn new(name: &str, role: Role, tags: &[String]) -> Result<(String, String), Failure> {
     let digits = entropy::random_hex::<TOKEN_BYTES>()
         .map_err(|error| Failure::new(format!("cannot make a token: {error}")))?;
     let token = format!("{TOKEN_BEGIN}{digits}");
     let hash = written_hash(&hash_of(token.as_bytes()));
-    let lines = lines(name, &hash, *role, tags);
-    if *json {
-        return output::print_json(&json!({ "token": token, "lines": lines }));
-    }
-    output::print(&format!("{token}\n\n{lines}"))
+    let lines = lines(name, &hash, role, tags);
+    Ok((token, lines))
 }
 
 /// The lines of a token in the auth file.

@@ -6,10 +6,19 @@ fn urls_are_http_or_https_without_a_trailing_slash() {
     assert_eq!(url("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
     assert_eq!(url(" http://proxy/ids ").unwrap(), "http://proxy/ids");
     assert_eq!(url("https://a:8443").unwrap(), "https://a:8443");
-    for wrong in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://a?x=1", "a b"] {
+    assert_eq!(url("127.0.0.1:8080").unwrap(), "http://127.0.0.1:8080");
+    assert_eq!(url("[::1]:8080/ids/").unwrap(), "http://[::1]:8080/ids");
+    for wrong in
+        ["", "/", ":8080", "ftp://a", "http://", "http://a?x=1", "a?x=1", "a b", "http:/a:80"]
+    {
         assert!(url(wrong).is_err(), "{wrong}");
     }
-    for secret in ["http://user:hunter2@a:8080", "http://hunter2@a", "http://a:hunter2@"] {
+    for secret in [
+        "http://user:hunter2@a:8080",
+        "http://hunter2@a",
+        "http://a:hunter2@",
+        "user:hunter2@a:8080",
+    ] {
         assert!(!url(secret).unwrap_err().contains("hunter2"), "{secret}");
     }
 }
