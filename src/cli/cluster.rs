@@ -19,8 +19,15 @@ Example:
   mintleaf cluster status
 
 LAG is how many entries of the log a node lacks, CLOCK how far its clock is from the voters' median. A node that does \
-not answer this machine is shown as its peers see it: reachable or not.")]
-    Status,
+not answer this machine is shown as its peers see it: reachable or not.
+
+With --check, the exit code is 0 if all is well, 1 if the cluster is degraded, 2 if it has no quorum, and 3 if no node \
+answers; one line says why.")]
+    Status {
+        /// Say in one line, and by the exit code, whether all is well
+        #[arg(long)]
+        check: bool,
+    },
     /// Add a node that was started with --join; make a learner a voter, or a voter a learner
     #[command(after_help = "Example:\n  mintleaf cluster add 4 --raft d.example:9080")]
     Add {
@@ -45,7 +52,7 @@ not answer this machine is shown as its peers see it: reachable or not.")]
 Example:
   mintleaf cluster remove 4
 
-On a terminal, it asks for confirmation. A voter is removed only while a majority of the remaining voters answers: \
+On a terminal, it asks for confirmation; elsewhere it wants --yes. A voter is removed only while a majority of the remaining voters answers: \
 without one, the removal could never be committed and the cluster would stop. --force starts it all the same; a cluster \
 that has stopped this way continues once the missing voters are back.")]
     Remove {
@@ -82,8 +89,15 @@ that has stopped this way continues once the missing voters are back.")]
 #[derive(Debug, Subcommand)]
 pub enum LevelCommand {
     /// Raise it to the highest that all members support; it never falls again
-    #[command(after_help = "Example:\n  mintleaf cluster level raise")]
-    Raise,
+    #[command(
+        after_help = "Example:\n  mintleaf cluster level raise\n\nOn a terminal, it asks for confirmation; elsewhere it \
+                      wants --yes."
+    )]
+    Raise {
+        /// Do not ask for confirmation
+        #[arg(long, short = 'y')]
+        yes: bool,
+    },
 }
 
 pub(super) async fn run(
@@ -92,7 +106,8 @@ pub(super) async fn run(
     json: bool,
 ) -> Result<(), Failure> {
     match command {
-        ClusterCommand::Status => status::run(client, json).await,
+        ClusterCommand::Status { check: true } => status::check(client, json).await,
+        ClusterCommand::Status { check: false } => status::run(client, json).await,
         ClusterCommand::Add { id, raft, http, learner, force } => {
             let mut body = json!({ "id": id, "raft": raft, "voter": !learner });
             if force {
@@ -126,7 +141,10 @@ pub(super) async fn run(
         ClusterCommand::Level { command } => {
             let cluster = match command {
                 None => client.get("/v1/cluster").await?,
-                Some(LevelCommand::Raise) => {
+                Some(LevelCommand::Raise { yes }) => {
+                    let question = "Raise the level of the cluster? From then on, nodes of an earlier release that does \
+                                    not support it cannot run here any more. There is no way back.";
+                    confirm(question, yes)?;
                     client.change(Method::POST, "/v1/cluster/level", None).await?
                 }
             };

@@ -21,7 +21,11 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_as_it_is(&shown_lines(text))
 }
 
-fn print_as_it_is(text: &str) -> Result<(), Failure> {
+/// Prints a text for a program, which takes it as it is.
+///
+/// # Errors
+/// As [`print()`].
+pub(super) fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
@@ -81,13 +85,17 @@ fn say(style: Style, kind: &str, what: &str) {
 }
 
 /// Asks the user at the terminal whether to go on; `yes` is the answer if it is set. Without a terminal there is no
-/// user to ask, and a script means what it says.
+/// user to ask, and the command wants `--yes`.
 ///
 /// # Errors
-/// When the user does not want to.
+/// When the user does not want to, or cannot be asked.
 pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
-    if yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if yes {
         return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let why = format!("{question} Without a terminal to ask at, this wants --yes");
+        return Err(Failure::new(why).exiting(2));
     }
     let _ = write!(anstream::stderr().lock(), "{DOUBTFUL}{}{DOUBTFUL:#} [y/N] ", shown(question));
     let mut answer = String::new();

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use anstyle::Style;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, print_json, print_styled};
+use super::output::{cell, print, print_json, print_styled};
 use super::style::{BAD, DOUBTFUL, GOOD};
 use super::table::{TextTable, shown};
 
+/// The state of a member that neither answers nor is reached by its peer.
+const UNREACHABLE: &str = "unreachable";
 /// The longest wait for one member: a node answers these questions from memory.
 const MEMBER_MAX: Duration = Duration::from_secs(2);
 
@@ -19,6 +22,29 @@ const MEMBER_MAX: Duration = Duration::from_secs(2);
 /// # Errors
 /// When no node answers.
 pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
+    show(&asked(client).await?, json)
+}
+
+/// Whether all is well, as an exit code: 1 if the cluster is degraded, 2 if it has no quorum, 3 if no node says.
+///
+/// # Errors
+/// When it is not, with the reasons in one line.
+pub(super) async fn check(client: &Client, json: bool) -> Result<(), Failure> {
+    let cluster = asked(client).await.map_err(|failure| {
+        Failure::new(format!("no node says how the cluster is: {}", failure.detail)).exiting(3)
+    })?;
+    if json {
+        print_json(&cluster)?;
+    }
+    match verdict(&cluster) {
+        Ok(_) if json => Ok(()),
+        Ok(well) => print(&format!("{well}\n")),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What all members say of themselves.
+async fn asked(client: &Client) -> Result<Value, Failure> {
     let mut cluster = client.get("/v1/cluster").await?;
     if cluster["cluster_id"].is_null() {
         let own = client.readiness().await?;
@@ -26,7 +52,32 @@ pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
     } else {
         LocalSet::new().run_until(ask_members(client, &mut cluster)).await;
     }
-    show(&cluster, json)
+    Ok(cluster)
+}
+
+/// That all is well, or what is not. A node may not have heard of a leader that others have, so that one suffices.
+fn verdict(cluster: &Value) -> Result<String, Failure> {
+    if cluster["cluster_id"].is_null() {
+        let why: Vec<String> = reasons(cluster).map(shown).collect();
+        return Err(Failure::new(format!("no cluster yet: {}", why.join("; "))).exiting(2));
+    }
+    let leads = |of: &Value| !of["leader_id"].is_null();
+    if !leads(cluster) && !nodes(cluster).any(leads) {
+        let why = lost_quorum(cluster).unwrap_or_else(|| "no node knows a leader".to_owned());
+        return Err(Failure::new(format!("no quorum: {why}")).exiting(2));
+    }
+    let unwell = nodes(cluster).filter(|node| node["ready"] != true && node["error"].is_null());
+    let unwell = unwell.filter(|node| reasons(node).next().is_none());
+    let unwell = unwell.map(|node| format!("node {} is {}", cell(node, "id"), state(node)));
+    let remarks = remarks(cluster).into_iter().map(|(_, who, rest)| who + &rest);
+    let why: Vec<String> = remarks.chain(unwell).collect();
+    match why.is_empty() {
+        true => Ok(match nodes(cluster).count() {
+            1 => "all is well: the only node is ready".to_owned(),
+            count => format!("all is well: all {count} nodes are ready"),
+        }),
+        false => Err(Failure::new(format!("degraded: {}", why.join("; ")))),
+    }
 }
 
 /// Shows the members, with what they have reported of themselves as far as they were asked.
@@ -149,7 +200,12 @@ fn text(cluster: &Value) -> String {
         _ => format!("leader {}", cell(cluster, "leader_id")),
     };
     let heading = format!("cluster {id}, level {level}, term {term}, {leader}");
-    format!("{heading}\n\n{}{}{}", table(cluster).styled(), remarks(cluster), quorum_loss(cluster))
+    format!(
+        "{heading}\n\n{}{}{}",
+        table(cluster).styled(),
+        remark_lines(cluster),
+        quorum_loss(cluster)
+    )
 }
 
 /// The text about a node that belongs to no cluster.
@@ -175,7 +231,7 @@ fn table(cluster: &Value) -> TextTable<11> {
             cell(node, "id"),
             cell(node, "role"),
             state(node).to_owned(),
-            cell(node, "log_lag"),
+            if state(node) == UNREACHABLE { "-".to_owned() } else { cell(node, "log_lag") },
             clock.map_or("-".to_owned(), |ms| format!("{ms:+} ms")),
             lately(&node["rtt_ms"]),
             lately(&node["sync_ms"]),
@@ -204,43 +260,57 @@ fn state(node: &Value) -> &'static str {
         (Value::Bool(false), _) if node["draining"] == true => "draining",
         (Value::Bool(false), _) => "not ready",
         (_, true) => "reachable",
-        (_, false) => "unreachable",
+        (_, false) => UNREACHABLE,
     }
 }
 
-/// A line for each member that the table does not fully describe.
-fn remarks(cluster: &Value) -> String {
-    let mut remarks = String::new();
+/// What the table does not say about the members: how bad it is, about which member, and the rest of the sentence.
+fn remarks(cluster: &Value) -> Vec<(Style, String, String)> {
+    let mut remarks = Vec::new();
     for node in nodes(cluster) {
-        let id = cell(node, "id");
+        let who = format!("node {}", cell(node, "id"));
         let style = if node["ready"] == true { DOUBTFUL } else { BAD };
+        let mut remark = |what: String| remarks.push((style, who.clone(), what));
         for reason in reasons(node) {
-            remarks += &format!("{style}node {id}{style:#}: {}\n", shown(reason));
+            remark(format!(": {}", shown(reason)));
         }
         if let Some(why) = node["error"].as_str() {
-            remarks += &format!("{style}node {id}{style:#} was not asked: {}\n", shown(why));
+            remark(format!(": {}", shown(why)));
         }
-        let known = &cluster["leader_id"];
-        if node["answered"] == true && node["leader_id"] != *known {
+        if node["answered"] == true && node["leader_id"] != cluster["leader_id"] {
             let (leader, term) = (cell(node, "leader_id"), cell(node, "term"));
-            remarks += &format!(
-                "{style}node {id}{style:#} believes that the leader is {leader}, in term {term}\n"
-            );
+            remark(format!(" believes that the leader is {leader}, in term {term}"));
         }
     }
-    let all_well = nodes(cluster).all(|node| node["ready"] == true);
-    match (remarks.is_empty(), all_well) {
-        (true, true) => format!("\n{GOOD}all nodes are ready{GOOD:#}\n"),
-        (true, false) => String::new(),
-        (false, _) => format!("\n{remarks}"),
+    remarks
+}
+
+/// A line for each remark, and one that all is well if nothing else is to be said.
+fn remark_lines(cluster: &Value) -> String {
+    let remarks = remarks(cluster);
+    if remarks.is_empty() {
+        let all_well = nodes(cluster).all(|node| node["ready"] == true);
+        return match all_well {
+            true => format!("\n{GOOD}all nodes are ready{GOOD:#}\n"),
+            false => String::new(),
+        };
     }
+    let line = |(style, who, rest)| format!("{style}{who}{style:#}{rest}\n");
+    format!("\n{}", remarks.into_iter().map(line).collect::<String>())
 }
 
 /// What to say about the cluster if the node that was asked has no quorum; empty while it has one.
 fn quorum_loss(cluster: &Value) -> String {
-    if !cluster["leader_id"].is_null() {
-        return String::new();
+    match lost_quorum(cluster).filter(|_| cluster["leader_id"].is_null()) {
+        Some(lost) => {
+            format!("\nno quorum: {lost}\nwhat to do: docs/operating/recovery.md#quorum-loss\n")
+        }
+        None => String::new(),
     }
+}
+
+/// Which majorities of voters are missing, by the node that was asked; `None` while none is.
+fn lost_quorum(cluster: &Value) -> Option<String> {
     // A node of an earlier release does not report the voters before and after a change.
     let all = || vec![voters(cluster).map(|node| node["id"].clone()).collect()];
     let halves = cluster["voters"].as_array();
@@ -253,7 +323,7 @@ fn quorum_loss(cluster: &Value) -> String {
     });
     let lost: Vec<String> = lost.collect();
     if lost.is_empty() {
-        return String::new();
+        return None;
     }
     let joint = match halves.len() {
         0 | 1 => "",
@@ -261,8 +331,7 @@ fn quorum_loss(cluster: &Value) -> String {
             "a change of the voters is under way, which needs a majority of those before and after it: "
         }
     };
-    let lost = lost.join("; ");
-    format!("\nno quorum: {joint}{lost}\nwhat to do: docs/operating/recovery.md#quorum-loss\n")
+    Some(format!("{joint}{}", lost.join("; ")))
 }
 
 /// Which of these voters are missing, if no majority of them can be reached.
@@ -343,7 +412,7 @@ mod tests {
             ),
             (
                 "   3  voter  reachable   30   -5 ms  0.2 ms  31 ms  -        h:3",
-                "node 3 was not asked: cannot reach http://h:3",
+                "node 3: cannot reach http://h:3",
             ),
         ] {
             assert!(text.contains(row) && text.contains(remark), "{text}");
@@ -387,5 +456,35 @@ mod tests {
         );
         cluster["leader_id"] = json!(1);
         assert_eq!(quorum_loss(&cluster), "");
+    }
+
+    #[test]
+    fn a_check_tells_well_degraded_and_without_quorum_apart() {
+        let said = |cluster: &Value| verdict(cluster).map_err(|why| (why.exit_code, why.detail));
+        let mut well = cluster(vec![member(1, 0), member(2, 0)]);
+        add(&mut well, &[answer(1, 5, true, &[]), answer(2, 5, true, &[])]);
+        assert_eq!(said(&well), Ok("all is well: all 2 nodes are ready".to_owned()));
+
+        let mut silent = well.clone();
+        silent["nodes"][1]["reachable"] = json!(false);
+        let failure = Failure::new("cannot reach http://h:2");
+        let gone = Said { id: json!(2), outcome: Err(failure) };
+        add(&mut silent, &[answer(1, 5, true, &[]), gone]);
+        assert_eq!(said(&silent), Err((1, "degraded: node 2: cannot reach http://h:2".to_owned())));
+
+        // It is enough that one member knows the leader.
+        let mut cut_off = well.clone();
+        cut_off["leader_id"] = Value::Null;
+        assert_eq!(said(&cut_off).unwrap_err().0, 1);
+
+        for node in 0..2 {
+            cut_off["nodes"][node]["leader_id"] = Value::Null;
+        }
+        assert_eq!(said(&cut_off), Err((2, "no quorum: no node knows a leader".to_owned())));
+        cut_off["nodes"][1]["reachable"] = json!(false);
+        let lost = said(&cut_off).unwrap_err();
+        assert!(lost.0 == 2 && lost.1.contains("1 of 2 voters can be reached"), "{lost:?}");
+        let unformed = json!({"cluster_id": null, "nodes": [], "reasons": ["not_formed: so"]});
+        assert_eq!(said(&unformed), Err((2, "no cluster yet: not_formed: so".to_owned())));
     }
 }

@@ -54,10 +54,37 @@ fn cluster_status_asks_every_node_and_names_the_one_that_is_gone() {
     assert_eq!((&missed["answered"], &missed["ready"]), (&json!(false), &Value::Null), "{missed}");
     let table = run(&["cluster", "status", "--url", &url]);
     assert!(printed(&table).contains("unreachable"), "{table:?}");
-    assert!(
-        printed(&table).contains(&format!("node {gone} was not asked: cannot reach")),
-        "{table:?}"
-    );
+    assert!(printed(&table).contains(&format!("node {gone}: cannot reach")), "{table:?}");
+}
+
+#[test]
+fn a_check_of_the_cluster_exits_by_how_it_is() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let [first, second] = cluster.others(leader)[..] else { panic!("three nodes") };
+    let urls = cluster.ids().iter().map(|id| cluster.api(*id).0.to_string()).collect::<Vec<_>>();
+    let urls = urls.join(",");
+    let check = || run(&["cluster", "status", "--check", "--url", &urls]);
+    let exits = |code: i32, says: &str| {
+        let last = eventually(&format!("exit code {code}"), secs(20), || {
+            Some(check()).filter(|check| check.code == Some(code))
+        });
+        let text = if code == 0 { &last.stdout } else { &last.stderr };
+        assert!(text.contains(says) && text.lines().count() == 1, "{last:?}");
+        assert_eq!(last.stdout.len() + last.stderr.len(), text.len(), "{last:?}");
+    };
+    exits(0, "all is well: all 3 nodes are ready");
+    cluster.kill(first);
+    exits(1, &format!("error: degraded: node {first}: cannot reach"));
+    cluster.kill(second);
+    exits(2, "error: no quorum: 1 of 3 voters can be reached and 2 are needed; missing: ");
+    cluster.kill(leader);
+    exits(3, "error: no node says how the cluster is: cannot reach");
+    cluster.start_node(first);
+    exits(2, "error: no quorum: ");
+    cluster.start_node(second);
+    cluster.start_node(leader);
+    exits(0, "all is well");
 }
 
 #[test]
@@ -72,6 +99,8 @@ fn a_cluster_that_has_not_formed_says_so_instead_of_an_empty_table() {
     assert!(printed(&status).contains("not_formed: "), "{status:?}");
     let status = json_of(&run(&["cluster", "status", "--json", "--url", &url]));
     assert_eq!((&status["cluster_id"], &status["nodes"]), (&Value::Null, &json!([])));
+    let check = run(&["cluster", "status", "--check", "--url", &url]);
+    assert_fails(&check, 2, "error: no cluster yet: not_formed: ");
 }
 
 #[test]
