@@ -7,7 +7,7 @@
 //!     status             what every member says of itself
 //!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
-//!   import             tables of other systems into tags
+//!   import, export     tables of other systems into tags, and tags into such a table
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
 //!     progress, temporary    how far they have come; what they make for the time that they run
 //!     connect            which nodes to ask
@@ -34,6 +34,7 @@ mod command_line;
 mod connect;
 mod decode;
 mod doctor;
+mod export;
 mod failure;
 mod help;
 mod https;
@@ -217,6 +218,20 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Print the marks of all tags as SQL for the table of a Leaf that goes on from them
+    #[command(
+        after_help = "Examples:\n  mintleaf export --leaf > marks.sql\n  mintleaf export --leaf leaf_alloc_frozen | \
+                            mysql leaf\n\nFreeze the tags first: mintleaf tag freeze --all. A tag that Leaf cannot go on with \
+                            is named on standard error, and left out."
+    )]
+    Export {
+        /// For which system.
+        #[command(flatten)]
+        args: export::ExportArgs,
+        /// Which node.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Write the whole state of a running cluster to a file
     #[command(after_help = "Example:\n  mintleaf backup mintleaf-backup")]
     Backup {
@@ -395,6 +410,7 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             import::run(args, client, json).await
         }
+        ClientCommand::Export { args, connect } => export::run(&args, &connect.open()?.0).await,
         ClientCommand::Backup { args, connect } => {
             let (client, json) = connect.open()?;
             backup::run(args, &client, json).await

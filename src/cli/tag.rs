@@ -1,4 +1,10 @@
 //! `mintleaf tag`: create, list, read, change, delete.
+//!
+//! ```text
+//! many   one change of many tags
+//! ```
+
+mod many;
 
 use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
@@ -20,7 +26,8 @@ pub enum TagCommand {
     /// Create a tag
     #[command(
         after_help = "Examples:\n  mintleaf tag create orders --step 2000 --start 1000001\n  mintleaf \
-                            tag create orders --if-not-exists"
+                            tag create orders --if-not-exists\n  mintleaf tag create invoices --order strict --period \
+                            year --format 'INV-{period}-{id:06}'"
     )]
     Create(CreateArgs),
     /// List tags by name
@@ -39,15 +46,31 @@ pub enum TagCommand {
         /// The tag's name
         name: String,
     },
-    /// Change a tag; what is not given stays the same
+    /// Change a tag, or all tags that begin with a prefix; what is not given stays the same
     #[command(
         after_help = "Examples:\n  mintleaf tag update orders --step 5000 --description 'card payments'\n  \
-                            mintleaf tag update orders --rate-limit 50000\n  mintleaf tag update orders --frozen true"
+                            mintleaf tag update orders --rate-limit 50000\n  mintleaf tag update --prefix pay --frozen \
+                            true\n\nOn a terminal, --max-id asks for confirmation; elsewhere it wants --yes."
     )]
     Update(UpdateArgs),
+    /// Freeze a tag, or all of them: no node hands out its ids
+    #[command(
+        after_help = "Examples:\n  mintleaf tag freeze orders\n  mintleaf tag freeze --all\n\nThe way back: mintleaf tag \
+                            update orders --frozen false, or, for all of them, mintleaf tag update --prefix '' --frozen \
+                            false. Tags that are created later are not frozen."
+    )]
+    Freeze {
+        /// The tag's name
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        name: Option<String>,
+        /// All tags
+        #[arg(long)]
+        all: bool,
+    },
     /// Delete a tag; created again, it continues above its old ids
     #[command(
-        after_help = "Example:\n  mintleaf tag delete orders\n\nOn a terminal, it asks for confirmation."
+        after_help = "Example:\n  mintleaf tag delete orders\n\nOn a terminal, it asks for confirmation; elsewhere \
+                      it wants --yes."
     )]
     Delete {
         /// The tag's name
@@ -90,6 +113,12 @@ pub struct CreateArgs {
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// Most ids per second that each node hands out, 1 to 1000000000 [default: none, which is no limit]
+    #[arg(long, value_name = "N|none", value_parser = rate_limit)]
+    rate_limit: Option<RateLimit>,
+    /// Whether the tag is frozen: no node hands out its ids [default: false]
+    #[arg(long, value_name = "true|false")]
+    frozen: Option<bool>,
     /// If the tag exists, leave it as it is and show it
     #[arg(long)]
     if_not_exists: bool,
@@ -100,7 +129,11 @@ pub struct CreateArgs {
 #[command(group(ArgGroup::new("change").required(true).multiple(true)))]
 pub struct UpdateArgs {
     /// The tag's name
-    name: String,
+    #[arg(required_unless_present = "prefix", conflicts_with = "prefix")]
+    name: Option<String>,
+    /// All tags whose names begin with this, in place of one
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["max_id", "description"])]
+    prefix: Option<String>,
     /// Ids that a node reserves at once, from its next reservation on, 1 to 2147483647
     #[arg(long, value_name = "N", group = "change")]
     step: Option<u64>,
@@ -119,6 +152,9 @@ pub struct UpdateArgs {
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'y')]
+    yes: bool,
 }
 
 /// A rate limit as it is sent: a number, or null for none.
@@ -155,6 +191,8 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("format", args.format.map(Value::from)),
                 ("digits", args.digits.map(Value::from)),
                 ("description", args.description.map(Value::from)),
+                ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
+                ("frozen", args.frozen.map(Value::from)),
             ]);
             let created = client.change(Method::POST, "/v1/tags", Some(&body)).await;
             match created {
@@ -164,28 +202,61 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 created => show(&created?, json),
             }
         }
-        TagCommand::List { prefix, limit } => list(client, &prefix, limit, json).await,
-        TagCommand::Get { name } => show(&client.get(&path(&name)).await?, json),
-        TagCommand::Update(args) => {
-            let body = object([
-                ("step", args.step.map(Value::from)),
-                ("max_id", args.max_id.map(|id| json!(id.to_string()))),
-                ("description", args.description.map(Value::from)),
-                ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
-                ("frozen", args.frozen.map(Value::from)),
-                ("force", args.force.then_some(json!(true))),
-            ]);
-            show(&client.change(Method::PATCH, &path(&args.name), Some(&body)).await?, json)
+        TagCommand::List { prefix, limit } => {
+            let tags = beginning(client, &prefix, limit).await?;
+            match json {
+                true => print_json(&Value::Array(tags)),
+                false if tags.is_empty() => print("no tags\n"),
+                false => print_table(&table(&tags)),
+            }
+        }
+        TagCommand::Get { name } => {
+            let tag = client.get(&path(&name)).await;
+            show(&tag.map_err(|refused| refused.about_tag(&name))?, json)
+        }
+        TagCommand::Update(args) => update(args, client, json).await,
+        TagCommand::Freeze { name, .. } => {
+            let frozen = json!({ "frozen": true });
+            match name {
+                Some(name) => update_one(&name, &frozen, client, json).await,
+                None => many::update("", &frozen, client, json).await,
+            }
         }
         TagCommand::Delete { name, yes } => {
             confirm(&format!("Delete the tag {name}? Callers get no more ids from it."), yes)?;
-            client.change(Method::DELETE, &path(&name), None).await?;
+            let deleted = client.change(Method::DELETE, &path(&name), None).await;
+            deleted.map_err(|refused| refused.about_tag(&name))?;
             match json {
                 true => print_json(&json!({ "tag": name, "deleted": true })),
                 false => print(&format!("deleted {name}\n")),
             }
         }
     }
+}
+
+async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Failure> {
+    let body = object([
+        ("step", args.step.map(Value::from)),
+        ("max_id", args.max_id.map(|id| json!(id.to_string()))),
+        ("description", args.description.map(Value::from)),
+        ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
+        ("frozen", args.frozen.map(Value::from)),
+        ("force", args.force.then_some(json!(true))),
+    ]);
+    let Some(name) = args.name else {
+        return many::update(&args.prefix.unwrap_or_default(), &body, client, json).await;
+    };
+    if let Some(id) = args.max_id {
+        let question =
+            format!("Skip ahead in {name} to {id}? No id below it is reserved any more, for good.");
+        confirm(&question, args.yes)?;
+    }
+    update_one(&name, &body, client, json).await
+}
+
+async fn update_one(name: &str, body: &Value, client: &Client, json: bool) -> Result<(), Failure> {
+    let updated = client.change(Method::PATCH, &path(name), Some(body)).await;
+    show(&updated.map_err(|refused| refused.about_tag(name))?, json)
 }
 
 fn path(name: &str) -> String {
@@ -210,12 +281,12 @@ async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Res
     show(&tag, json)
 }
 
-async fn list(
+/// The tags whose names begin with `prefix`, in the order of their names, up to `limit` of them.
+pub(super) async fn beginning(
     client: &Client,
     prefix: &str,
     limit: Option<u64>,
-    json: bool,
-) -> Result<(), Failure> {
+) -> Result<Vec<Value>, Failure> {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut tags = Vec::new();
     let mut after = String::new();
@@ -244,11 +315,7 @@ async fn list(
             None => break,
         }
     }
-    match json {
-        true => print_json(&Value::Array(tags)),
-        false if tags.is_empty() => print("no tags\n"),
-        false => print_table(&table(&tags)),
-    }
+    Ok(tags)
 }
 
 /// Whether a tag's name begins with `prefix`. Names are listed in the order of their bytes, so such names stand

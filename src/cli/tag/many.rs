@@ -1,0 +1,104 @@
+//! One change of many tags.
+
+use std::collections::VecDeque;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::task::{JoinSet, LocalSet};
+
+use super::{beginning, path};
+use crate::cli::client::Client;
+use crate::cli::failure::Failure;
+use crate::cli::output::{complain, print, print_json};
+use crate::cli::table::shown;
+
+/// Requests under way: enough that the changes share commits, and few beside what a node can have under way.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// What has become of the tags.
+#[derive(Default)]
+struct Report {
+    changed: Vec<String>,
+    failed: Vec<(String, Failure)>,
+    /// Tags that were not tried, because no node can change tags at the moment.
+    untried: usize,
+}
+
+/// Changes all tags whose names begin with `prefix`, and reports each that could not be changed.
+///
+/// # Errors
+/// When a tag was not changed, or none begins with that prefix.
+pub(super) async fn update(
+    prefix: &str,
+    change: &Value,
+    client: &Client,
+    json: bool,
+) -> Result<(), Failure> {
+    let tags = beginning(client, prefix, None).await?;
+    if tags.is_empty() && !prefix.is_empty() {
+        return Err(Failure::new(format!("no tag begins with {}", shown(prefix))));
+    }
+    let is_as_wanted = |tag: &&Value| {
+        change.as_object().into_iter().flatten().all(|(field, wanted)| tag[field] == *wanted)
+    };
+    let (same, others): (Vec<&Value>, Vec<&Value>) = tags.iter().partition(is_as_wanted);
+    let names = others.iter().filter_map(|tag| tag["tag"].as_str().map(str::to_owned));
+    let report = LocalSet::new().run_until(update_all(names.collect(), change, client)).await?;
+    let (changed, failed, untried) = (report.changed.len(), report.failed.len(), report.untried);
+    if json {
+        let failures = report.failed.iter();
+        let failures = failures.map(|(tag, why)| json!({ "tag": tag, "error": why.detail }));
+        print_json(&json!({
+            "changed": report.changed,
+            "unchanged": same.len(),
+            "failed": failures.collect::<Vec<_>>(),
+            "untried": untried,
+        }))?;
+    } else {
+        print(&format!("changed: {changed}, unchanged: {}\n", same.len()))?;
+    }
+    for (tag, why) in report.failed {
+        complain(&Failure::new(format!("{}: {}", shown(&tag), why.detail)));
+    }
+    match (failed, untried) {
+        (0, _) => Ok(()),
+        (failed, 0) => Err(Failure::new(format!("tags that were not changed: {failed}"))),
+        (failed, untried) => Err(Failure::new(format!(
+            "tags that were not changed: {failed}, and {untried} more were not tried"
+        ))),
+    }
+}
+
+async fn update_all(
+    mut names: VecDeque<String>,
+    change: &Value,
+    client: &Client,
+) -> Result<Report, Failure> {
+    let (mut report, mut is_hopeless) = (Report::default(), false);
+    let mut under_way = JoinSet::new();
+    loop {
+        while under_way.len() < REQUESTS_AT_ONCE
+            && !is_hopeless
+            && let Some(name) = names.pop_front()
+        {
+            let (client, change) = (client.clone(), change.clone());
+            under_way.spawn_local(async move {
+                let outcome = client.change(Method::PATCH, &path(&name), Some(&change)).await;
+                (name, outcome)
+            });
+        }
+        let Some(ended) = under_way.join_next().await else { break };
+        match ended.map_err(|error| Failure::new(format!("a task ended: {error}")))? {
+            (name, Ok(_)) => report.changed.push(name),
+            // It was deleted since it was listed.
+            (_, Err(refused)) if refused.is("unknown_tag") => {}
+            (name, Err(why)) => {
+                is_hopeless |= why.is_unanswered() || why.is("unavailable");
+                report.failed.push((name, why));
+            }
+        }
+    }
+    report.changed.sort();
+    report.untried = names.len();
+    Ok(report)
+}
