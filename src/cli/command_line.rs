@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
 use crate::config::{Sources, nearest};
@@ -36,7 +37,11 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
             command = command.find_subcommand_mut(word).expect("it was found");
         }
     }
+    if let Some(plainer) = without_parsers_words(&error, command) {
+        error = plainer;
+    }
     hide_secrets(&mut error, command, words);
+    suggest_count(&mut error, command);
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
         && let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *wrong)
         && let Some(variable) = of_environment(arg, words)
@@ -48,6 +53,36 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     error
+}
+
+/// The same error where a parser of numbers refused a text, with what is wanted in place of the parser's own words.
+fn without_parsers_words(error: &Error, command: &Command) -> Option<Error> {
+    let of_parser = ["invalid digit found in string", "cannot parse integer from empty string"];
+    let said = error.source()?.to_string();
+    of_parser.contains(&said.as_str()).then(|| {
+        let mut plainer = Error::new(error.kind()).with_cmd(command);
+        for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
+            if let Some(value) = error.get(kind) {
+                plainer.insert(kind, value.clone());
+            }
+        }
+        suggest(&mut plainer, "it must be a whole number in digits, such as 1000000");
+        plainer
+    })
+}
+
+/// Says how a count is given, where a bare number was.
+fn suggest_count(error: &mut Error, command: &Command) {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return };
+    let is_count = error.kind() == ErrorKind::UnknownArgument && wrong.parse::<u64>().is_ok();
+    if is_count && command.get_arguments().any(|arg| arg.get_long() == Some("count")) {
+        let tip = format!("-n {wrong} takes that many");
+        suggest(error, &tip);
+    }
+}
+
+fn suggest(error: &mut Error, tip: &str) {
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.to_owned().into()]));
 }
 
 /// Takes possible secrets out of an error: values of settings whose variable the help does not show, and words behind

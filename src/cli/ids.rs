@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, print, print_json};
-use super::table::shown;
+use super::output::{cell, confirm, print, print_json};
+use super::table::{shown, word};
 use crate::limits::LISTED_IDS_MAX;
 use crate::text::path_segment;
 
@@ -43,11 +43,15 @@ pub struct FloorArgs {
     /// undone
     #[arg(long)]
     force: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short = 'y')]
+    yes: bool,
 }
 
 pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
     let path = format!("/v1/segment/{}", path_segment::escape(&args.tag));
-    let (mut ids, answer) = listed(&path, args.count.min(LISTED_IDS_MAX), client).await?;
+    let first = listed(&path, args.count.min(LISTED_IDS_MAX), client).await;
+    let (mut ids, answer) = first.map_err(|refused| explained(refused, &args.tag))?;
     while (ids.len() as u64) < args.count {
         let rest = args.count - ids.len() as u64;
         // The ends of a range do not determine formatted or hidden ids, so they come as a list.
@@ -68,6 +72,18 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
         taken["period"] = period.clone();
     }
     print_json(&taken)
+}
+
+/// Why no id of a tag was given, with the command that helps.
+fn explained(refused: Failure, tag: &str) -> Failure {
+    // A tag is found under another path where it is of another kind.
+    match refused.is("not_found") && refused.detail.contains("is a sequence") {
+        true => Failure::hinting(
+            format!("{} is a sequence: its numbers are taken by key", shown(tag)),
+            format!("mintleaf sequence next {} KEY takes one", word(tag)),
+        ),
+        false => refused.about_tag(tag),
+    }
 }
 
 /// The answer with a list of ids, and the ids in it.
@@ -94,6 +110,11 @@ pub(super) async fn raise_floor(
     client: &Client,
     json: bool,
 ) -> Result<(), Failure> {
+    let question = format!(
+        "Give no snowflake id any more that shows an earlier time than {}? This cannot be undone.",
+        args.id
+    );
+    confirm(&question, args.yes)?;
     let mut body = json!({ "id": args.id.to_string() });
     if args.force {
         body["force"] = json!(true);

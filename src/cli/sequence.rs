@@ -50,7 +50,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     match command {
         SequenceCommand::Next { of, count } => {
-            let numbers = take(&of.path(), count, client).await?;
+            let numbers = take(&of.path(), count, client).await;
+            let numbers = numbers.map_err(|refused| refused.about_tag(&of.tag))?;
             let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
             if json {
                 let KeyArgs { tag, key } = of;
@@ -61,7 +62,8 @@ pub(super) async fn run(
             list(&numbers)
         }
         SequenceCommand::Last { of } => {
-            let answer = client.get(&format!("{}/last", of.path())).await?;
+            let answer = client.get(&format!("{}/last", of.path())).await;
+            let answer = answer.map_err(|refused| refused.about_tag(&of.tag))?;
             if json {
                 return print_json(&answer);
             }

@@ -3,11 +3,15 @@
 //! ```text
 //! nodes         what it shows of nodes and the machine
 //! environment   settings from the environment and files, and refusals
+//! kept_files    secrets and tokens in files
+//! many          what is done to many tags at once
 //! strangers     secrets, servers that send what they should not, and what signals leave behind
 //! terminal      what it does on a terminal only
 //! ```
 
 mod environment;
+mod kept_files;
+mod many;
 mod nodes;
 mod strangers;
 mod terminal;
@@ -54,7 +58,8 @@ fn tags_are_created_shown_changed_listed_and_deleted() {
     assert!(table.starts_with("TAG"), "{table}");
     assert!(table.contains("orders") && table.contains("1001") && table.contains("20"), "{table}");
 
-    let args = ["tag", "update", "orders", "--max-id", "5000", "--description", "shop", "--json"];
+    let args =
+        ["tag", "update", "orders", "--max-id", "5000", "--description", "shop", "--json", "--yes"];
     let updated = json_of(&ask(&dev, &args));
     assert_eq!((&updated["max_id"], &updated["step"]), (&json!("5000"), &json!(20)));
     assert_eq!(json_of(&ask(&dev, &["tag", "get", "orders", "--json"])), updated);
@@ -68,7 +73,7 @@ fn tags_are_created_shown_changed_listed_and_deleted() {
     let one = ask(&dev, &["tag", "list", "--limit", "1"]);
     assert_eq!(printed(&one).lines().count(), 2, "{one:?}");
 
-    assert_eq!(printed(&ask(&dev, &["tag", "delete", "a/b 订"])), "deleted a/b 订\n");
+    assert_eq!(printed(&ask(&dev, &["tag", "delete", "a/b 订", "--yes"])), "deleted a/b 订\n");
     assert_fails(&ask(&dev, &["tag", "get", "a/b 订"]), 1, "no such tag");
 }
 
@@ -91,13 +96,13 @@ fn a_refusal_exits_1_and_bad_usage_2() {
     assert_fails(&ask(&dev, &["tag", "get", "nobody"]), 1, "hint: mintleaf tag create");
     assert_eq!(ask(&dev, &["tag", "create", "orders"]).code, Some(0));
     assert_fails(&ask(&dev, &["tag", "create", "orders"]), 1, "exists already");
-    let behind = ask(&dev, &["tag", "update", "orders", "--max-id", "1"]);
+    let behind = ask(&dev, &["tag", "update", "orders", "--max-id", "1", "--yes"]);
     assert_eq!(behind.code, Some(0), "the same max_id is no step back: {behind:?}");
     assert_fails(&ask(&dev, &["tag", "create", "t", "--step", "0"]), 1, "step");
-    let far = ["tag", "update", "orders", "--max-id", "2000000000000"];
+    let far = ["tag", "update", "orders", "--max-id", "2000000000000", "--yes"];
     assert_fails(&ask(&dev, &far), 1, "by 1999999999999, which is more than 2^40");
     assert_eq!(ask(&dev, &[&far[..], &["--force"]].concat()).code, Some(0));
-    assert_fails(&ask(&dev, &["cluster", "remove", "7"]), 1, "not a member");
+    assert_fails(&ask(&dev, &["cluster", "remove", "7", "--yes"]), 1, "not a member");
 
     for args in [
         &["next", "orders", "-n", "0"][..],
@@ -116,6 +121,37 @@ fn a_refusal_exits_1_and_bad_usage_2() {
         assert_eq!(refused.code, Some(2), "{args:?}: {refused:?}");
         assert_eq!(refused.stdout, "");
     }
+}
+
+#[test]
+fn an_error_names_the_command_that_helps() {
+    let dev = mintleaf().dev();
+    assert_eq!(ask(&dev, &["tag", "create", "chat", "--kind", "sequence"]).code, Some(0));
+    for (args, code, says) in [
+        (&["next", "chat"][..], 1, "hint: mintleaf sequence next chat KEY"),
+        (&["tag", "get", "o'd"], 1, r"hint: mintleaf tag create 'o'\''d' creates it"),
+        (&["sequence", "last", "rooms", "a"], 1, "hint: mintleaf tag create rooms creates it"),
+        (&["next", "orders", "5"], 2, "tip: -n 5 takes that many"),
+        (&["decode", "abc"], 2, "whole number in digits"),
+        (&["restore", "b", "--data", "d", "--node-id", "1", "--advance-all-by", "1M"], 2, "digits"),
+    ] {
+        let refused = match args[0] {
+            "restore" => run(args),
+            _ => ask(&dev, args),
+        };
+        assert_fails(&refused, code, says);
+        assert!(!refused.stderr.contains("/v1/"), "{refused:?}");
+    }
+}
+
+#[test]
+fn an_address_without_a_scheme_is_http() {
+    let dev = mintleaf().dev();
+    let address = dev.api().0.to_string();
+    assert_eq!(printed(&run(&["next", "orders", "--url", &address])), "1\n");
+    let by_env =
+        mintleaf().command().args(["next", "orders"]).env("MINTLEAF_URL", &address).output();
+    assert_eq!(printed(&by_env.unwrap().into()), "2\n");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     }
     let mut asked = mintleaf().command();
     let url = format!("http://{}", cluster.api(live).0);
-    asked.args(["cluster", "remove", &leader.to_string(), "--url", &url]);
+    asked.args(["cluster", "remove", &leader.to_string(), "--yes", "--url", &url]);
     let asked = Finished::of(&mut asked);
     assert!(asked.code == Some(1) && asked.stderr.contains("does not answer"), "{asked:?}");
     assert_eq!(api.get("/v1/cluster").ok()["voters"], json!([[1, 2, 3]]));

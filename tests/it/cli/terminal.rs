@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use super::{ask, json_of, printed, run};
+use super::{ask, assert_fails, json_of, printed, run};
 use crate::harness::{Dev, clean, mintleaf, runs};
 
 /// The result of a command on a terminal: its exit code, and all output to the terminal.
@@ -100,7 +100,7 @@ fn colour_is_for_terminals_and_no_color_keeps_it_off_them() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_asked_for_on_a_terminal_and_nowhere_else() {
+fn what_cannot_be_undone_is_asked_for_on_a_terminal_and_wants_yes_elsewhere() {
     let dev = mintleaf().dev();
     let create = || assert_eq!(ask(&dev, &["tag", "create", "orders"]).code, Some(0));
     let is_there = || ask(&dev, &["tag", "get", "orders"]).code == Some(0);
@@ -117,12 +117,28 @@ fn what_cannot_be_undone_is_asked_for_on_a_terminal_and_nowhere_else() {
     let told = on_terminal(&dev, 80, "", &["tag", "delete", "orders", "--yes"]).unwrap();
     assert!(told.code == Some(0) && !told.screen.contains('?') && !is_there(), "{}", told.screen);
     create();
-    let script = json_of(&ask(&dev, &["tag", "delete", "orders", "--json"]));
+    assert_fails(&ask(&dev, &delete), 2, "wants --yes");
+    assert!(is_there());
+    let script = json_of(&ask(&dev, &["tag", "delete", "orders", "--yes", "--json"]));
     assert!(script["deleted"] == true && !is_there(), "{script}");
 
     let declined = on_terminal(&dev, 80, "\n", &["cluster", "remove", "1"]).unwrap();
     assert_eq!(declined.code, Some(1), "{}", declined.screen);
     assert!(declined.screen.contains("Remove node 1 from the cluster?"), "{}", declined.screen);
+    create();
+    for (args, question) in [
+        (&["tag", "update", "orders", "--max-id", "5000"][..], "Skip ahead in orders to 5000?"),
+        (&["cluster", "level", "raise"], "There is no way back."),
+        (&["cluster", "remove", "7"], "Remove node 7"),
+        (&["snowflake-floor", "4194304"], "This cannot be undone."),
+    ] {
+        let declined = on_terminal(&dev, 200, "\n", args).unwrap();
+        assert!(declined.code == Some(1) && declined.screen.contains(question), "{args:?}");
+        assert_fails(&ask(&dev, args), 2, question);
+        // What follows is no question of consent.
+        let agreed = ask(&dev, &[args, &["-y"]].concat());
+        assert_eq!(agreed.code, Some(i32::from(args[1] == "remove")), "{agreed:?}");
+    }
 }
 
 #[test]

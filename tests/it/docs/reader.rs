@@ -94,8 +94,8 @@ impl Reader {
         if run.code != Some(0) {
             return Err(format!("{run:?}"));
         }
-        if let Some(id) = line.strip_prefix("mintleaf cluster remove ") {
-            self.sees_the_end_of(id);
+        if let Some(rest) = line.strip_prefix("mintleaf cluster remove ") {
+            self.sees_the_end_of(rest.split(' ').next().unwrap_or_default());
         }
         shown.map_or(Ok(()), |shown| compare(shown, &run.stdout))
     }
@@ -168,7 +168,7 @@ impl Reader {
 
     /// Sees that a removed node ends with exit code 3.
     fn sees_the_end_of(&mut self, id: &str) {
-        let (mut process, _) = self.nodes.remove(&format!("node {}", id.trim())).unwrap();
+        let (mut process, _) = self.nodes.remove(&format!("node {id}")).unwrap();
         assert_eq!(process.exit_code(SETTLED_WITHIN), Some(3), "{}", process.log());
     }
 }

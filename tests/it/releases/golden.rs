@@ -150,7 +150,7 @@ fn a_cluster_that_is_upgraded_stays_at_its_level_until_it_is_raised() {
         assert!(api.get("/v1/snowflake").ids()[0] > 0);
         assert_eq!(shown_level(), level, "{}", golden.version);
         let url = format!("http://{}", api.0);
-        run(mintleaf().command().args(["cluster", "level", "raise", "--url", &url]));
+        run(mintleaf().command().args(["cluster", "level", "raise", "--yes", "--url", &url]));
         assert!(shown_level() >= LEVEL_OF_SHAPES);
         for body in &shaped {
             let made = api.post("/v1/tags", body);

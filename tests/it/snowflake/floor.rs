@@ -156,11 +156,11 @@ fn a_floor_far_ahead_is_refused_without_force_and_then_there_are_no_ids() {
     let ask =
         |args: &[&str]| Finished::of(mintleaf().command().args(args).args(["--url", &dev.url()]));
     let soon = id_at(true_ms() + 2_000).to_string();
-    let raised = ask(&["snowflake-floor", &soon]);
+    let raised = ask(&["snowflake-floor", &soon, "--yes"]);
     assert_eq!(raised.code, Some(0), "{raised:?}");
     assert!(raised.stdout.starts_with("no snowflake id given from now on shows a time before 20"));
     let far = id_at(true_ms() + 2 * 3_600_000).to_string();
-    let refused = ask(&["snowflake-floor", &far]);
+    let refused = ask(&["snowflake-floor", &far, "--yes"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("--force") && refused.stderr.contains("ahead"), "{refused:?}");
     assert_eq!(raise(api, far.parse().unwrap()).problem(), (409, "conflict".to_owned()));
@@ -175,7 +175,7 @@ fn a_floor_far_ahead_is_refused_without_force_and_then_there_are_no_ids() {
         assert_eq!(answer.problem(), (400, "invalid_argument".to_owned()));
         assert!(detail(&answer).contains(says), "{answer:?}");
     }
-    let forced = ask(&["snowflake-floor", &far, "--force", "--json"]);
+    let forced = ask(&["snowflake-floor", &far, "--force", "--yes", "--json"]);
     assert_eq!(forced.code, Some(0), "{forced:?}");
     let refused = eventually("the end of the ids", secs(5), || {
         Some(api.get("/v1/snowflake")).filter(|answer| answer.status != 200)
