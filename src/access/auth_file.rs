@@ -73,7 +73,7 @@ impl AuthFile {
         let mut names = HashSet::new();
         for (key, value) in root.get_ref() {
             match key.get_ref().as_ref() {
-                "anonymous" => file.anonymous = Some(role(text, "anonymous", value)?),
+                "anonymous" => file.anonymous = Some(anonymous_role(text, value)?),
                 "token" => file.add_tokens(text, value, &mut names)?,
                 _ => return Err(unknown_key(text, key, "anonymous and [[token]]")),
             }
@@ -224,8 +224,19 @@ pub(crate) fn checked_tags(given: &[&str]) -> Result<Vec<TagGlob>, String> {
     })
 }
 
+/// The role of callers without a token. The whole state, with the keys of hidden ids, is not for everybody.
+fn anonymous_role(text: &str, value: &Spanned<DeValue<'_>>) -> Result<Role, AuthFileError> {
+    match role(text, "anonymous", value)? {
+        Role::Backup => {
+            let what = "anonymous must be issue, read or admin: a backup needs a token";
+            Err(wrong(text, value.span().start, what))
+        }
+        role => Ok(role),
+    }
+}
+
 fn role(text: &str, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Role, AuthFileError> {
-    let what = format_args!("{key} must be issue, read or admin").to_string();
+    let what = format_args!("{key} must be {}", Role::NAMES).to_string();
     Role::named(string(text, key, value)?).ok_or_else(|| wrong(text, value.span().start, what))
 }
 

@@ -125,7 +125,11 @@ impl Caller {
 
     /// Whether what it has shown lets it do only what is open to all.
     pub(crate) fn is_stranger(&self) -> bool {
-        self.check(Needs::AnyRole).is_err()
+        match (&self.token, &self.shown) {
+            (Some(_), _) => false,
+            (None, Shown::Nothing) => self.anonymous.is_none(),
+            (None, Shown::Nonsense | Shown::Token(_)) => true,
+        }
     }
 
     /// Whether it shows a token that does not hold.

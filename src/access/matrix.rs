@@ -97,7 +97,7 @@ pub(crate) static ROUTES: &[Route] = &[
     row("DELETE", "/v1/tags/{tag}", Endpoint::DeleteTag, Needs::Admin, Scope::TagOfPath),
     row("POST", "/v1/import", Endpoint::ImportTags, Needs::Admin, Scope::TagOfBody),
     row("GET", "/v1/audit", Endpoint::ListAudit, Needs::Read, Scope::Everything),
-    row("GET", "/v1/backup", Endpoint::Backup, Needs::Admin, Scope::Everything),
+    row("GET", "/v1/backup", Endpoint::Backup, Needs::Backup, Scope::Everything),
     row("GET", "/v1/workers", Endpoint::Workers, Needs::Read, Scope::NoTag),
     row("GET", "/v1/cluster", Endpoint::Cluster, Needs::Read, Scope::NoTag),
     row("POST", "/v1/cluster/nodes", Endpoint::AddNode, Needs::Admin, Scope::Everything),

@@ -1,4 +1,4 @@
-//! The three roles, and what requests need of them.
+//! The roles, and what requests need of them.
 
 /// What the holder of a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,13 +8,17 @@ pub enum Role {
     Issue,
     /// Read everything but ids and backups.
     Read,
+    /// Take backups, and nothing else: for a job that runs by itself.
+    Backup,
     /// Everything.
     Admin,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 3] = [Role::Issue, Role::Read, Role::Admin];
+    pub const ALL: [Role; 4] = [Role::Issue, Role::Read, Role::Backup, Role::Admin];
+    /// Their names, for messages.
+    pub const NAMES: &'static str = "issue, read, backup or admin";
 
     /// The role of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -26,6 +30,7 @@ impl Role {
         match self {
             Role::Issue => "issue",
             Role::Read => "read",
+            Role::Backup => "backup",
             Role::Admin => "admin",
         }
     }
@@ -34,9 +39,11 @@ impl Role {
     #[inline]
     pub(crate) const fn is_enough_for(self, needs: Needs) -> bool {
         match needs {
-            Needs::Nothing | Needs::AnyRole => true,
+            Needs::Nothing => true,
+            Needs::AnyRole => !matches!(self, Role::Backup),
             Needs::Issue => matches!(self, Role::Issue | Role::Admin),
             Needs::Read => matches!(self, Role::Read | Role::Admin),
+            Needs::Backup => matches!(self, Role::Backup | Role::Admin),
             Needs::Admin => matches!(self, Role::Admin),
         }
     }
@@ -47,12 +54,14 @@ impl Role {
 pub(crate) enum Needs {
     /// Nothing: it is open to all.
     Nothing,
-    /// Any role.
+    /// Any role but `backup`.
     AnyRole,
     /// The role `issue`, or `admin`.
     Issue,
     /// The role `read`, or `admin`.
     Read,
+    /// The role `backup`, or `admin`.
+    Backup,
     /// The role `admin`.
     Admin,
 }

@@ -33,8 +33,9 @@ A node checks its file every 5 s, and at once on SIGHUP.")]
         /// Name of the token: 1 to 64 letters, digits and the characters - _ . @
         #[arg(value_parser = |name: &str| checked_name(name).map(str::to_owned))]
         name: String,
-        /// What it allows: issue (take ids), read (everything but ids and backups), or admin (everything)
-        #[arg(long, value_parser = |name: &str| Role::named(name).ok_or("must be issue, read or admin"))]
+        /// What it allows: issue (take ids), read (everything but ids and backups), backup (take backups), or admin
+        /// (everything)
+        #[arg(long, value_parser = |name: &str| Role::named(name).ok_or(format!("must be {}", Role::NAMES)))]
         role: Role,
         /// Tags that it is limited to: names, or prefixes followed by a star [default: all]
         #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -84,8 +84,8 @@ impl Access {
         let why = match needs {
             _ if self.doors.insecure => None,
             Needs::Nothing => None,
-            Needs::Admin => self.not_admin(head),
-            _ => is_of_another_site(&head.headers).then_some(
+            Needs::Backup | Needs::Admin => self.not_admin(head),
+            Needs::AnyRole | Needs::Issue | Needs::Read => is_of_another_site(&head.headers).then_some(
                 "ids and what a node knows are not given to pages of other sites, which Sec-Fetch-Site and Origin tell \
                  of: ask from a page under the name that Host says, or from a program, or give that page's server a \
                  token",

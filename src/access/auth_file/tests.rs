@@ -66,12 +66,13 @@ fn what_is_wrong_is_refused_with_its_line_and_without_its_value() {
     let field = |rest: &str| entry("a", "a", rest);
     refused(&format!("{good}\nx = 1\n"), 6, "unknown key;");
     refused("\nnobody = 1\n", 2, "unknown key;");
-    refused("anonymous = \"root\"\n", 1, "issue, read or admin");
+    refused("anonymous = \"root\"\n", 1, "issue, read, backup or admin");
+    refused("anonymous = \"backup\"\n", 1, "a backup needs a token");
     refused("anonymous = 1\n", 1, "must be a string");
     refused("token = \"abc\"\n", 1, "[[token]]");
     refused("token = [\"abc\"]\n", 1, "[[token]]");
     refused("[token]\nname = \"a\"\n", 1, "[[token]]");
-    refused(&field("role = \"write\""), 4, "issue, read or admin");
+    refused(&field("role = \"write\""), 4, "issue, read, backup or admin");
     refused(&field(""), 1, "no role");
     refused("[[token]]\nrole = \"read\"\nhash = \"x\"\n", 3, "64 lower-case hex digits");
     refused("[[token]]\nname = \"a\"\nrole = \"read\"\n", 1, "no hash");

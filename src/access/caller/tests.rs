@@ -11,6 +11,7 @@ fn entry(name: &str, token: &str, rest: &str) -> String {
 fn file(anonymous: &str) -> AuthFile {
     let text = entry("shop", "s3cret", "role = \"issue\"\ntags = [\"pay*\"]")
         + &entry("eye", "see", "role = \"read\"")
+        + &entry("nightly", "copy", "role = \"backup\"")
         + &entry("ops", "do", "role = \"admin\"")
         + &entry("pay-ops", "pay", "role = \"admin\"\ntags = [\"pay*\"]");
     AuthFile::parse(&(anonymous.to_owned() + &text)).unwrap()
@@ -53,6 +54,13 @@ fn a_token_allows_what_its_role_and_tags_say() {
         (Some("Bearer see"), "GET /nothing", None),
         (Some("Bearer see"), "POST /v1/tags", Some(Denial::Role)),
         (Some("Bearer see"), "BREW /livez", Some(Denial::Role)),
+        (Some("Bearer copy"), "GET /v1/backup", None),
+        (Some("Bearer copy"), "GET /livez", None),
+        (Some("Bearer copy"), "GET /v1/snowflake/17", Some(Denial::Role)),
+        (Some("Bearer copy"), "GET /metrics", Some(Denial::Role)),
+        (Some("Bearer copy"), "GET /nothing", Some(Denial::Role)),
+        (Some("Bearer see"), "GET /v1/backup", Some(Denial::Role)),
+        (Some("Bearer do"), "GET /v1/backup", None),
         (Some("Bearer do"), "GET /v1/segment/any", None),
         (Some("Bearer do"), "DELETE /v1/cluster/nodes/3", None),
         (Some("Bearer pay"), "PATCH /v1/tags/pay", None),
@@ -64,6 +72,25 @@ fn a_token_allows_what_its_role_and_tags_say() {
         assert_eq!(asked(&tokens, caller, header, line), expected, "{header:?} {line}");
         let anew = &mut Caller::default();
         assert_eq!(asked(&tokens, anew, header, line), expected, "{header:?} {line}");
+    }
+}
+
+#[test]
+fn every_token_that_holds_is_no_stranger_s_whatever_its_role() {
+    let tokens = Tokens::new(file(""));
+    let open = Tokens::new(file("anonymous = \"read\"\n"));
+    for (header, alone, with_anonymous) in [
+        (Some("Bearer copy"), false, false),
+        (Some("Bearer s3cret"), false, false),
+        (Some("Bearer x"), true, true),
+        (Some("nonsense"), true, true),
+        (None, true, false),
+    ] {
+        for (tokens, is_stranger) in [(&tokens, alone), (&open, with_anonymous)] {
+            let caller = &mut Caller::default();
+            caller.shows(tokens, header.map(str::as_bytes));
+            assert_eq!(caller.is_stranger(), is_stranger, "{header:?}");
+        }
     }
 }
 

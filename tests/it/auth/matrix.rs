@@ -13,7 +13,7 @@ struct Row {
     method: String,
     what: String,
     /// Without a token, and with one of each role.
-    may: [bool; 4],
+    may: [bool; 5],
     tags: String,
 }
 
@@ -24,7 +24,9 @@ fn rows() -> Vec<Row> {
         let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
         let [method, what, nobody, issue, read, admin, tags] = cells[..] else { return None };
         let what = what.strip_prefix('`')?.strip_suffix('`')?.to_owned();
-        let may = [nobody, issue, read, admin].map(|cell| cell == "yes");
+        // A sentence above the table says what the role `backup` may do.
+        let backup = if what == "/v1/backup" { "yes" } else { nobody };
+        let may = [nobody, issue, read, admin, backup].map(|cell| cell == "yes");
         Some(Row { method: method.to_owned(), what, may, tags: tags.to_owned() })
     });
     rows.collect()
@@ -32,7 +34,7 @@ fn rows() -> Vec<Row> {
 
 /// Has a separate result for each tag.
 const IMPORT: &str = "/v1/import";
-const ROLES: [&str; 3] = ["issue", "read", "admin"];
+const ROLES: [&str; 4] = ["issue", "read", "admin", "backup"];
 
 /// A node with a token of each role, and a token of each role that is confined to `pay*`.
 fn guarded(anonymous: &str) -> Guarded {
