@@ -6,7 +6,7 @@
 //!   tag, audit, cluster, workers, ids, sequence, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
 //!   ready              whether a node is ready, as an exit code
-//!   backup             the whole state into a file
+//!   backup             the whole state into a file, or into a directory that keeps the latest
 //!   import, export     tables of other systems into tags, and tags into such a table
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
 //!     progress, temporary    how far they have come; what they make for the time that they run
@@ -233,7 +233,10 @@ pub enum ClientCommand {
         connect: Connect,
     },
     /// Write the whole state of a running cluster to a file
-    #[command(after_help = "Example:\n  mintleaf backup mintleaf-backup")]
+    #[command(
+        after_help = "Examples:\n  mintleaf backup mintleaf-backup\n  mintleaf backup backups/ --keep 14\n\nInto a \
+                      directory it prints nothing without a terminal. The role `backup` is enough."
+    )]
     Backup {
         /// Where to.
         #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Backups, and clusters that are made from a backup or from a directory that survived.
 
 mod directories;
+mod directory_of_backups;
 mod recorded;
 mod refusals;
 mod repeats;

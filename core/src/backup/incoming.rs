@@ -1,7 +1,7 @@
 //! Whether bytes that come in can be a backup, from the first of them on: a server may send anything, and without end.
 
 use super::check::{BackupCheck, NotWhole, TRAILER_BYTES};
-use super::file::{BackupError, HEAD_BYTES_MAX, read_head};
+use super::file::{BackupError, BackupHead, HEAD_BYTES_MAX, read_head};
 use crate::encoding::{SECTION_BYTES_MAX, section_is_whole};
 
 /// Longest backup: more than the memory of any machine that could hold the state in it.
@@ -17,7 +17,7 @@ pub struct Incoming {
     check: BackupCheck,
     /// What came behind the last section that is whole, or behind the head.
     unread: Vec<u8>,
-    has_head: bool,
+    head: Option<BackupHead>,
     /// Whether what comes now is the trailer, behind the last section.
     is_at_the_trailer: bool,
 }
@@ -48,11 +48,11 @@ impl Incoming {
         if self.is_at_the_trailer {
             return Ok(None);
         }
-        if !self.has_head {
+        if self.head.is_none() {
             let mut rest = unread;
             return match read_head(&mut rest) {
-                Ok(_) => {
-                    self.has_head = true;
+                Ok(head) => {
+                    self.head = Some(head);
                     Ok(Some(unread.len() - rest.len()))
                 }
                 // It has not come in whole, or it never will be.
@@ -80,16 +80,15 @@ impl Incoming {
         self.check.bytes()
     }
 
-    /// Says that the bytes were all of a backup, and how many they were.
+    /// The head of the backup that the bytes were, and how many they were.
     ///
     /// # Errors
-    /// [`BackupError`], when they were not.
-    pub fn finish(self) -> Result<u64, BackupError> {
+    /// [`BackupError`], when they were not all of a backup.
+    pub fn finish(self) -> Result<(BackupHead, u64), BackupError> {
         let bytes = self.bytes();
-        match self.has_head {
-            true => Ok(self.check.finish().map(|_| bytes)?),
-            false => Err(NotWhole.into()),
-        }
+        let head = self.head.ok_or(NotWhole)?;
+        self.check.finish()?;
+        Ok((head, bytes))
     }
 }
 
@@ -121,7 +120,9 @@ mod tests {
     fn taken(whole: &[u8], size: usize) -> Result<u64, BackupError> {
         let mut incoming = Incoming::default();
         whole.chunks(size).try_for_each(|piece| incoming.take(piece))?;
-        incoming.finish()
+        let (head, bytes) = incoming.finish()?;
+        assert_eq!((head.cluster_id, head.log_index), (0xc1, 700));
+        Ok(bytes)
     }
 
     #[test]
