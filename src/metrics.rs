@@ -147,7 +147,7 @@ impl Metrics {
             last_backup: gauge(
                 r,
                 "backup_last_timestamp_seconds",
-                "When a backup was last taken from this node, in Unix seconds; 0 since its start",
+                "When a backup was last taken from this node, in Unix seconds; 0 if it remembers none",
             ),
             times: RequestTimes::new(r),
             doors: DoorMetrics::new(r),
@@ -208,12 +208,14 @@ impl Metrics {
         self.times.burst(protocol, burst);
     }
 
-    /// Counts a backup; `now_s` is the end of one that is complete, in Unix seconds.
-    pub(crate) fn backup_ended(&self, outcome: BackupOutcome, now_s: u64) {
+    /// Counts a backup.
+    pub(crate) fn backup_ended(&self, outcome: BackupOutcome) {
         self.backups[outcome as usize].inc();
-        if outcome == BackupOutcome::Complete {
-            self.last_backup.set(now_s);
-        }
+    }
+
+    /// Records when the last complete backup was taken, in Unix seconds.
+    pub(crate) fn backup_was_taken(&self, at_s: u64) {
+        self.last_backup.set(at_s);
     }
 
     /// Records what the process takes of its machine, and the data of its disk.

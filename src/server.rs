@@ -11,6 +11,7 @@
 //!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
 //!     hot_tags_file  the tags that were used lately, for the next start
+//!     last_backup_file  when a backup was last taken from the node, over its restarts
 //!     machine_watch  what it takes of its machine, for the metrics
 //!     quorum_watch   what the log says about a lost quorum
 //!     supervisor     what the node reports to the service manager
@@ -33,6 +34,7 @@ mod expiry;
 mod failure;
 mod followed_files;
 mod hot_tags_file;
+mod last_backup_file;
 pub mod logging;
 mod machine_watch;
 mod node;

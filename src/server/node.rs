@@ -16,6 +16,7 @@ use super::client_tokens::ClientTokens;
 use super::draining;
 use super::failure::NodeFailure;
 use super::hot_tags_file::HotTagsFile;
+use super::last_backup_file::{last_backup_s, remember_backups};
 use super::machine_watch::watch_machine;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
@@ -107,6 +108,8 @@ impl RunningNode {
         let hot_tags = HotTagsFile::open(&config.data, services.clone());
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
+        services.backup.was_taken_at(last_backup_s(&config.data));
+        runtime.spawn(remember_backups(config.data.clone(), services.clone()));
         runtime.spawn(watch_quorum(services.clone()));
         runtime.spawn(watch_machine(config.data.clone(), services.clone()));
         let clients = runtime.block_on(listener::start(ports, process.clients, doors, services))?;

@@ -12,7 +12,7 @@
 //! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: two files that are filled in turn, each in two copies |
 //! | `log-a/`, `log-b/` | [`SledEngine`] | the checkpoints in sled: the records of the log, and the [`MetaKey`] values |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
-//! | `hot-tags` | the caller | a hint for its next start, which nothing here reads |
+//! | `hot-tags`, `last-backup` | the caller | hints for its next start, which nothing here reads |
 //!
 //! **What is acknowledged is there.** After [`LogEngine::sync`] has returned, a process kill or a power cut at any
 //! later moment leaves a directory that opens with exactly the synced content, or with one batch of later operations

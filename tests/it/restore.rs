@@ -4,6 +4,7 @@ mod directories;
 mod directory_of_backups;
 mod recorded;
 mod refusals;
+mod remembered;
 mod repeats;
 mod since;
 

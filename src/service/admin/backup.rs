@@ -12,7 +12,7 @@ use mintleaf_core::backup::{BackupHead, write_backup};
 use mintleaf_core::state::{Actor, FrozenState, State};
 use mintleaf_core::version::VERSION;
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::machine::clock::Clock;
 use crate::metrics::{BackupOutcome, Metrics};
@@ -33,6 +33,8 @@ pub struct BackupService {
     pub(in crate::service) clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     places: Arc<Semaphore>,
+    /// When the last complete one of this process start ended, in Unix seconds; 0 before the first.
+    last_taken: watch::Sender<u64>,
 }
 
 /// The pieces of a backup as they are written. The end of a whole backup is `None`; a backup that broke off ends
@@ -45,7 +47,18 @@ impl BackupService {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { replica, clock, metrics, places: Arc::new(Semaphore::new(BACKUPS_MAX)) }
+        let (places, last_taken) = (Arc::new(Semaphore::new(BACKUPS_MAX)), watch::Sender::new(0));
+        Self { replica, clock, metrics, places, last_taken }
+    }
+
+    /// Shows in the metrics when a backup was taken before this process start, in Unix seconds.
+    pub fn was_taken_at(&self, taken_s: u64) {
+        self.metrics.backup_was_taken(taken_s);
+    }
+
+    /// When the last complete backup of this process start ended, in Unix seconds; 0 before the first.
+    pub fn last_taken(&self) -> watch::Receiver<u64> {
+        self.last_taken.subscribe()
     }
 
     /// Takes a backup that holds every change that was acknowledged before the call.
@@ -58,16 +71,19 @@ impl BackupService {
         let (head, frozen) = self.freeze()?;
         let (pieces, reader) = mpsc::channel(CHUNKS_WAITING_MAX);
         let (actor, clock) = (actor.clone(), Arc::clone(&self.clock));
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, last_taken) = (Arc::clone(&self.metrics), self.last_taken.clone());
         let write = move || {
             mintleaf_raft::lower_priority();
             let is_whole = write_pieces(&head, &frozen, &pieces, place);
             let (actor, tags, log_index) = (actor.as_str(), head.tags, head.log_index);
             if is_whole {
-                metrics.backup_ended(BackupOutcome::Complete, clock.now_ms() / 1000);
+                let now_s = clock.now_ms() / 1000;
+                metrics.backup_ended(BackupOutcome::Complete);
+                metrics.backup_was_taken(now_s);
+                last_taken.send_replace(now_s);
                 tracing::info!(actor, tags, log_index, "a backup was taken");
             } else {
-                metrics.backup_ended(BackupOutcome::BrokenOff, 0);
+                metrics.backup_ended(BackupOutcome::BrokenOff);
                 tracing::warn!(actor, tags, log_index, "a backup broke off: its reader went away");
             }
         };
