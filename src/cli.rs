@@ -9,6 +9,7 @@
 //!   backup             the whole state into a file, or into a directory that keeps the latest
 //!   import, export     tables of other systems into tags, and tags into such a table
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
+//!     marks                  the lines of a copy as a list, and the last numbers that an operator knows
 //!     progress, temporary    how far they have come; what they make for the time that they run
 //!     connect            which nodes to ask
 //!       client             HTTP with failover
@@ -43,6 +44,7 @@ mod import;
 mod init;
 mod inspect;
 mod manual;
+mod marks;
 mod new_file;
 mod output;
 mod progress;

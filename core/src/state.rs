@@ -33,6 +33,7 @@
 //!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
 //!     audit        the last admin changes
 //!   raise          every mark raised, for a cluster that is made of a copy
+//!     line_marks   every line by its name, and what an operator knows of it
 //!     periods_before  until when periods may have begun that begin higher
 //!   restored       a copy raised, with the audit saying by how much
 //!   snapshot       a state as sections, and back
@@ -56,6 +57,7 @@ mod change;
 mod command;
 mod headroom;
 mod level;
+mod line_marks;
 mod period_lines;
 mod periods_before;
 mod protection;
@@ -82,6 +84,7 @@ pub use change::{Change, MemberFacts};
 pub use command::Command;
 pub use headroom::HeadroomPage;
 pub use level::{LEVEL_MAX, first_version_of};
+pub use line_marks::{LastNumbers, LineMark, LineName, RaiseError};
 pub use protection::Protection;
 pub use raise::Raise;
 pub use response::Response;

@@ -143,8 +143,9 @@ impl NewFile {
                 return Err(exists(path));
             }
             // Some file systems have no links.
-            Err(_) => fs::rename(self.temp.path(), path)
-                .map_err(|error| cannot("write", path, &error))?,
+            Err(_) => {
+                fs::rename(self.temp.path(), path).map_err(|error| cannot("write", path, &error))?
+            }
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));

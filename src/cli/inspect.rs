@@ -5,23 +5,27 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::marks;
 use super::output::{self, cell};
 use super::progress::{Progress, Unit};
 use super::table::TextTable;
 use super::temporary::Temporary;
 use crate::machine::entropy;
-use crate::replica::restore::{CopySource, inspect};
+use crate::replica::restore::{CopySource, inspect, read_copy};
 use crate::text::timestamp::rfc3339;
 
 /// What to inspect.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  mintleaf inspect mintleaf-backup\n\nNothing is written to the source. The exit code is 1 if it is not whole."
+    after_help = "Examples:\n  mintleaf inspect mintleaf-backup\n  mintleaf inspect --marks mintleaf-backup > marks.csv\n\nNothing is written to the source. The exit code is 1 if it is not whole."
 )]
 pub struct InspectArgs {
     /// A backup, or the data directory of a stopped node
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
+    /// List every line of every tag with its mark, as CSV
+    #[arg(long, conflicts_with = "json")]
+    marks: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -32,6 +36,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let scratch = std::env::temp_dir().join(format!("mintleaf-inspect-{name:032x}"));
     let scratch = Temporary::at(scratch).map_err(|error| Failure::new(error.to_string()))?;
     let mut progress = progress(&args.source);
+    if args.marks {
+        let copy = read_copy(&args.source, scratch.path(), &mut |done| progress.at(done));
+        drop(progress);
+        return marks::print(&copy.map_err(|error| Failure::new(error.to_string()))?.state);
+    }
     let found = inspect(&args.source, scratch.path(), &mut |done| progress.at(done));
     drop(progress);
     let found = found.map_err(|error| Failure::new(error.to_string()))?;

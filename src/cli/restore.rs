@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::inspect::progress;
+use super::marks;
 use super::output;
 use crate::machine::clock::{Clock, SystemClock};
 use crate::machine::entropy;
@@ -54,6 +55,10 @@ pub struct RestoreArgs {
     /// A tag that rises by more than --advance-all-by; may be given several times
     #[arg(long, value_name = "TAG=N")]
     advance: Vec<TagAdvance>,
+    /// A list of lines with their last numbers, in the form of `inspect --marks`: these go on behind them, and
+    /// --advance-all-by is for the others and for new ones
+    #[arg(long, value_name = "FILE", conflicts_with = "advance")]
+    marks: Option<PathBuf>,
     /// A time by which the old cluster had certainly stopped, as RFC 3339, or `now`: snowflake ids begin after it
     #[arg(long, value_name = "TIME", conflicts_with = "snowflake_above")]
     stopped_at: Option<Moment>,
@@ -184,10 +189,15 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
         let time = rfc3339(floor_ms);
         output::warn(&format!("the new cluster gives no snowflake ids before {time}"));
     }
+    let lasts = match &args.marks {
+        Some(file) => marks::read(file, &copy.state)?,
+        None => BTreeMap::new(),
+    };
+    let listed: usize = lasts.values().map(BTreeMap::len).sum();
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
     let tags = tags.collect::<BTreeMap<_, _>>();
     let root = RootKey(entropy::random_bytes().map_err(|error| failed(&error))?);
-    let raise = Raise { all, tags, floor_ms, root: Some(root) };
+    let raise = Raise { all, tags, lasts, floor_ms, root: Some(root) };
     let warnings: &[&str] = if copy.state.has_root() { &[] } else { &[NOT_COVERED] };
     let (store, cluster_id) = (random()?, random()?);
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
@@ -202,13 +212,19 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
             "node_id": node_id,
             "log_index": log_index,
             "tags": tags,
+            "listed": listed,
             "snowflakes_from": rfc3339(floor_ms),
             "warnings": warnings,
         }));
     }
+    let others = match listed {
+        0 => "Every line rose".to_owned(),
+        1 => "1 line goes on behind its last number, and every other one rose".to_owned(),
+        _ => format!("{listed} lines go on behind their last numbers, and every other one rose"),
+    };
     let warned: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
     output::print(&format!(
-        "{warned}{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. Every line rose by {all} \
+        "{warned}{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. {others} by {all} \
          ids at least; snowflake ids begin at {}.\nStart it with `mintleaf serve --node-id {node_id} --data \
          {data}`, and others with --join. Never start a node of the old cluster again.\n",
         rfc3339(floor_ms)

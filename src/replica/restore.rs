@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mintleaf_core::backup::{BackupError, BackupHead, read_backup, read_head};
-use mintleaf_core::state::{Raise, Restoration, State};
-use mintleaf_core::tag::BizTag;
+use mintleaf_core::state::{Raise, RaiseError, Restoration, State};
 use mintleaf_raft::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 use thiserror::Error;
 
@@ -117,12 +116,9 @@ pub struct Plan {
 /// Why a copy was not restored.
 #[derive(Debug, Error)]
 pub enum RestoreError {
-    /// A tag was named that the copy does not know.
-    #[error(
-        "the copy has no tag `{0}`, not even a deleted one; how far tags made since have come is said by the \
-         number for all lines"
-    )]
-    UnknownTag(BizTag),
+    /// The state cannot be raised so.
+    #[error(transparent)]
+    Raise(#[from] RaiseError),
     /// The directory cannot be made.
     #[error(transparent)]
     Directory(#[from] OfflineError),
@@ -185,7 +181,7 @@ pub fn restore(new: NewCluster, copy: Copy, plan: &Plan) -> Result<(), RestoreEr
     let CopySource { cluster_id: from_cluster, log_index, .. } = origin;
     let restoration =
         Restoration { time_ms: now_ms, from_cluster, log_index, to_cluster: cluster_id };
-    let restored = state.restored(raise, &restoration).map_err(RestoreError::UnknownTag)?;
+    let restored = state.restored(raise, &restoration)?;
     // A comparison of the two clusters shows that the new one begins behind the copy.
     let log_index = log_index.unwrap_or(0).saturating_add(1);
     let beginning = Beginning { node_id, store, cluster_id, log_index };
@@ -273,6 +269,7 @@ mod tests {
     use mintleaf_core::backup::write_backup;
     use mintleaf_core::encoding::write_snapshot;
     use mintleaf_core::state::Command;
+    use mintleaf_core::tag::BizTag;
     use mintleaf_core::version::VERSION;
 
     const OLD_CLUSTER: u128 = 0x01d;
@@ -322,8 +319,12 @@ mod tests {
 
     fn plan(tag: Option<&str>) -> Plan {
         let tags = tag.map(|tag| (BizTag::parse(tag).unwrap(), 500));
-        let raise =
-            Raise { all: 100, tags: tags.into_iter().collect(), floor_ms: 9_000, root: None };
+        let raise = Raise {
+            all: 100,
+            tags: tags.into_iter().collect(),
+            floor_ms: 9_000,
+            ..Raise::default()
+        };
         Plan { raise, node_id: 4, store: 0x5e, cluster_id: NEW_CLUSTER, now_ms: 6_000 }
     }
 

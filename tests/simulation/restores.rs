@@ -250,7 +250,7 @@ impl Making<'_> {
         };
         let floor_ms = floor_ms.max(state.snowflake_floor_ms());
         old.site.trace.note(format_args!("raised by {all}, {tags:?}, to {floor_ms}"));
-        Raise { all, tags, floor_ms, root: Some(RootKey([9; 32])) }
+        Raise { all, tags, floor_ms, root: Some(RootKey([9; 32])), ..Raise::default() }
     }
 
     /// Makes the directory and starts its node. Returns the new cluster's machines, of which the first serves,

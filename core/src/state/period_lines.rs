@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::line_marks::{LastNumbers, LineName};
 use super::response::Response;
 use super::watermark::Watermark;
 use crate::limits::{PERIOD_SKEW_MS, PERIODS_KEPT};
@@ -78,10 +79,34 @@ impl PeriodLines {
         self.kept.len()
     }
 
-    /// Raises every mark. What is dropped stays refused.
-    pub(super) fn rise(&mut self, by: u64) {
+    /// The periods whose marks are kept, with these.
+    pub(super) fn marks(&self) -> impl Iterator<Item = (LineName, u64)> {
+        self.kept.iter().map(|(number, mark)| (LineName::Period(*number), mark.get()))
+    }
+
+    /// Raises every mark, that of a period whose last number is known to behind that. What is dropped stays refused.
+    pub(super) fn rise(&mut self, by: u64, lasts: &LastNumbers) {
         let Self { dropped: _, kept } = self;
-        kept.iter_mut().for_each(|(_, mark)| mark.rise(by));
+        for (number, mark) in kept {
+            mark.rise_behind(lasts.get(&LineName::Period(*number)).copied(), by);
+        }
+        for (line, last) in lasts {
+            if let LineName::Period(number) = *line {
+                self.add(number, *last);
+            }
+        }
+    }
+
+    /// Adds a period that the copy lacks, behind its last number. One that is refused for good stays refused.
+    fn add(&mut self, number: PeriodNumber, last: u64) {
+        let is_over = self.dropped.is_some_and(|dropped| number <= dropped)
+            || self.kept.len() == PERIODS_KEPT && number < self.kept[0].0;
+        if let Err(at) = self.position(number)
+            && !is_over
+        {
+            let at = self.begin(at, number, 0);
+            self.kept[at].1.rise_behind(Some(last), 0);
+        }
     }
 
     pub(super) fn is_sound(&self, length: PeriodLength) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! The original cluster may have handed out more ids since the copy was made: of lines that the copy has, and of lines
 //! that came later. An operator says how many at most. So every line of the copy rises by that amount, and the state
-//! keeps the amount, because each line that it does not know begins higher by that much. Marks only rise here, by the
-//! same code as everywhere.
+//! keeps the amount, because each line that it does not know begins higher by that much. Where the operator knows the last
+//! number of a line, that line goes on behind it instead. Marks only rise here, by the same code as everywhere.
 //!
 //! No field may be left out: each type on the way is taken apart by name, so that a new field does not compile before
 //! its author has decided how it rises.
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::apply::State;
 use super::level::{LEVEL_MAX, first_version_of};
+use super::line_marks::{LastNumbers, LineName, RaiseError};
 use crate::shape::RootKey;
 use crate::tag::BizTag;
 
@@ -22,6 +23,8 @@ pub struct Raise {
     pub all: u64,
     /// Tags that rise by more, deleted ones among them.
     pub tags: BTreeMap<BizTag, u64>,
+    /// Lines whose last number is known. They rise to behind it, whatever the amounts say.
+    pub lasts: BTreeMap<BizTag, LastNumbers>,
     /// The first millisecond that windows of snowflakes may have, in Unix time.
     pub floor_ms: u64,
     /// A root key for the new cluster, should the copy have none.
@@ -33,13 +36,10 @@ impl State {
     /// than `by` since. A line with fewer ids left than it rises by ends, and is exhausted.
     ///
     /// # Errors
-    /// A tag that is named but that the state does not know. Raising it alone would not help, because it is not known
-    /// where the tag began.
-    pub fn raised(mut self, by: &Raise) -> Result<Self, BizTag> {
-        let Raise { all, tags, floor_ms, root: drawn } = by;
-        if let Some(unknown) = tags.keys().find(|tag| !self.knows(tag.as_str())) {
-            return Err(unknown.clone());
-        }
+    /// [`RaiseError`], when a tag or a line is named that the state does not have, or a number that it cannot rise to.
+    pub fn raised(mut self, by: &Raise) -> Result<Self, RaiseError> {
+        self.check_raise(by)?;
+        let Raise { all, tags, lasts, floor_ms, root: drawn } = by;
         let Self {
             // Time as the log knows it. It decides nothing that must be unique.
             clock_ms: _,
@@ -55,8 +55,13 @@ impl State {
             root,
         } = &mut self;
         let by = |tag: &BizTag| tags.get(tag).copied().unwrap_or(0).max(*all);
-        entries.for_each_mut(|entry| entry.rise(by(entry.tag())));
-        shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag())));
+        let none = LastNumbers::new();
+        let lasts = |tag: &BizTag| lasts.get(tag).unwrap_or(&none);
+        entries.for_each_mut(|entry| {
+            let last = lasts(entry.tag()).get(&LineName::Whole).copied();
+            entry.rise(by(entry.tag()), last);
+        });
+        shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag()), lasts(shaped.tag())));
         workers.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
         // A new cluster begins at the level that all its founders support, and this build is the only one.
@@ -123,7 +128,7 @@ mod tests {
         let refused = two_tags_and_a_tombstone()
             .raised(&Raise { all: 100, tags, ..Raise::default() })
             .unwrap_err();
-        assert_eq!(refused, tag("new"));
+        assert_eq!(refused, RaiseError::UnknownTag(tag("new")));
     }
 
     /// The import of another system's tables is repeated in the new cluster, as after a copy from before it.

@@ -7,6 +7,7 @@ use super::actor::Actor;
 use super::apply::State;
 use super::audit::{Action, AuditEntry, Fact, Facts, Field};
 use super::change::floor_facts;
+use super::line_marks::RaiseError;
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
 use super::tag_entry::TagEntry;
@@ -14,6 +15,8 @@ use crate::tag::BizTag;
 
 /// The actor of a restore in the audit. No token has a name with a space in it.
 const ACTOR: &str = "mintleaf restore";
+/// Tags that get an entry at most: a list of every tag must not push the old cluster's entries out.
+const TAGS_RECORDED_MAX: usize = 1_000;
 
 /// What the audit says of a restore besides how far the state rose.
 #[derive(Clone, Debug)]
@@ -34,11 +37,10 @@ impl State {
     ///
     /// # Errors
     /// The errors of [`State::raised`].
-    pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, BizTag> {
+    pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, RaiseError> {
         let (floor_before, level_before) = (floor_facts(self.snowflake_floor_ms()), self.level());
-        let more: Vec<&BizTag> =
-            by.tags.iter().filter(|(_, more)| **more > by.all).map(|(tag, _)| tag).collect();
-        let marks_before: Vec<Facts> = more.iter().map(|tag| self.mark_facts(tag)).collect();
+        let named = by.tags.keys().chain(by.lasts.keys());
+        let named: Vec<_> = named.map(|tag| (tag, self.highest_mark(tag))).collect();
         let mut state = self.raised(by)?;
         // As a leader's stamp would: no later entry shows an earlier time.
         state.clock_ms = state.clock_ms.max(restoration.time_ms);
@@ -56,9 +58,13 @@ impl State {
         after.extend(floor_facts(state.snowflake_floor_ms()));
         after.extend(rises.then(|| level(state.level())));
         state.record_restored(Action::Restore, "cluster", before, after);
-        for (tag, before) in more.into_iter().zip(marks_before) {
-            let after = state.mark_facts(tag);
-            state.record_restored(Action::UpdateTag, tag.as_str(), before, after);
+        let more = named.into_iter().filter_map(|(tag, before)| {
+            let after = state.highest_mark(tag);
+            (after.saturating_sub(before) > by.all).then_some((tag, before, after))
+        });
+        let fact = |mark| Facts::from([(Field::MaxId, Fact::Id(mark))]);
+        for (tag, before, after) in more.take(TAGS_RECORDED_MAX).collect::<Vec<_>>() {
+            state.record_restored(Action::UpdateTag, tag.as_str(), fact(before), fact(after));
         }
         Ok(state)
     }
@@ -70,11 +76,10 @@ impl State {
         self.audit.push(AuditEntry { index, time_ms, actor, action, target, before, after });
     }
 
-    /// The watermark of a tag, the highest of its lines, deleted or not; empty for an unknown name.
-    fn mark_facts(&self, tag: &BizTag) -> Facts {
+    /// The watermark of a tag, the highest of its lines, deleted or not; 0 for an unknown name.
+    fn highest_mark(&self, tag: &BizTag) -> u64 {
         let shaped = self.shaped.get(tag.as_str()).and_then(ShapedEntry::max_id);
-        let mark = shaped.or_else(|| self.entries.get(tag.as_str()).map(TagEntry::max_id));
-        mark.map(|mark| (Field::MaxId, Fact::Id(mark))).into_iter().collect()
+        shaped.or_else(|| self.entries.get(tag.as_str()).map(TagEntry::max_id)).unwrap_or(0)
     }
 }
 
@@ -95,7 +100,7 @@ mod tests {
 
     fn raise() -> Raise {
         let tags = [(tag("a"), 900), (tag("b"), 100), (tag("c"), 500)].into();
-        Raise { all: 100, tags, floor_ms: 9_000, root: None }
+        Raise { all: 100, tags, floor_ms: 9_000, ..Raise::default() }
     }
 
     fn audit(state: &State) -> Vec<AuditEntry> {

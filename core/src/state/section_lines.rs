@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::line_marks::{LastNumbers, LineName};
 use super::watermark::Watermark;
 use crate::limits::SECTIONS;
 
@@ -42,10 +43,22 @@ impl SectionLines {
         self.0.len()
     }
 
-    /// Raises every mark.
-    pub(super) fn rise(&mut self, by: u64) {
+    /// The sections in use, with their marks.
+    pub(super) fn marks(&self) -> impl Iterator<Item = (LineName, u64)> {
+        self.0.iter().map(|(section, mark)| (LineName::Section(*section), mark.get()))
+    }
+
+    /// Raises every mark, that of a section whose last number is known to behind that.
+    pub(super) fn rise(&mut self, by: u64, lasts: &LastNumbers) {
         let Self(marks) = self;
-        marks.values_mut().for_each(|mark| mark.rise(by));
+        for (section, mark) in marks.iter_mut() {
+            mark.rise_behind(lasts.get(&LineName::Section(*section)).copied(), by);
+        }
+        for (line, last) in lasts {
+            if let LineName::Section(section) = *line {
+                marks.entry(section).or_insert(Watermark::LOWEST).rise_behind(Some(*last), 0);
+            }
+        }
     }
 
     pub(super) fn is_sound(&self) -> bool {

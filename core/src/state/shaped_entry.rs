@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::line_marks::{LastNumbers, LineName};
 use super::period_lines::PeriodLines;
 use super::response::Response;
 use super::section_lines::SectionLines;
@@ -136,14 +137,24 @@ impl ShapedEntry {
         Response::Segment { start: ids.start, end: ids.end, step: entry.step() }
     }
 
-    /// Raises every line by this many ids, or to its end, including lines that begin later.
-    pub(super) fn rise(&mut self, by: u64) {
+    /// Its lines and their marks, where it has others than that of the tag's entry.
+    pub(super) fn lines(&self) -> Option<Vec<(LineName, u64)>> {
+        match &*self.marks {
+            Marks::Whole => None,
+            Marks::Periods(periods) => Some(periods.marks().collect()),
+            Marks::Sections(sections) => Some(sections.marks().collect()),
+        }
+    }
+
+    /// Raises every line by this many ids, or to its end, including lines that begin later; a line whose last number is
+    /// known, to behind that.
+    pub(super) fn rise(&mut self, by: u64, lasts: &LastNumbers) {
         let Self { tag: _, shape: _, marks, advance } = self;
         match Arc::make_mut(marks) {
             // The mark is that of the tag's entry, which rises by itself.
             Marks::Whole => {}
-            Marks::Periods(periods) => periods.rise(by),
-            Marks::Sections(sections) => sections.rise(by),
+            Marks::Periods(periods) => periods.rise(by, lasts),
+            Marks::Sections(sections) => sections.rise(by, lasts),
         }
         *advance = advance.saturating_add(by);
     }

@@ -157,8 +157,8 @@ impl TagEntry {
         self.updated_at_ms = now_ms;
     }
 
-    /// Raises the mark by this many ids, or to the end.
-    pub(super) fn rise(&mut self, by: u64) {
+    /// Raises the mark to behind the last number that is known, or else by this many ids, or to the end.
+    pub(super) fn rise(&mut self, by: u64, last: Option<u64>) {
         let Self {
             tag: _,
             max_id,
@@ -168,7 +168,7 @@ impl TagEntry {
             updated_at_ms: _,
             description: _,
         } = self;
-        max_id.rise(by);
+        max_id.rise_behind(last, by);
     }
 
     /// The watermark, of a deleted tag too.

@@ -52,6 +52,14 @@ impl Watermark {
     pub(super) fn rise(&mut self, by: u64) {
         self.raise(self.0.saturating_add(by).min(ID_END));
     }
+
+    /// Moves the mark behind the last number that the line has given, if that is known, or else up by this many ids.
+    pub(super) fn rise_behind(&mut self, last: Option<u64>, by: u64) {
+        match last {
+            Some(last) => self.raise(last.saturating_add(1).max(self.0).min(ID_END)),
+            None => self.rise(by),
+        }
+    }
 }
 
 impl TryFrom<u64> for Watermark {

@@ -21,9 +21,7 @@ fn each_night_adds_a_backup_in_silence_and_the_latest_of_the_cluster_are_kept() 
     create(dev.api(), "orders", 1);
     let dir = dev.dir().join("backups");
     let shown = format!("{}/", dir.display());
-    let night = |keep: &[&str], url: &str| {
-        run(&[&["backup", &shown, "--url", url], keep].concat())
-    };
+    let night = |keep: &[&str], url: &str| run(&[&["backup", &shown, "--url", url], keep].concat());
     for _ in 0..2 {
         let done = night(&["--keep", "3"], &dev.url());
         assert_eq!((done.code, &*done.stdout, &*done.stderr), (Some(0), "", ""), "{done:?}");

@@ -1,5 +1,6 @@
 //! Tags with a shape: whatever is asked for, no number of a line is given twice, and no name forgets its shape.
 
+mod known_lines;
 mod restored;
 mod rules;
 
@@ -279,7 +280,7 @@ proptest! {
         // Each line moved by less than this, and the old cluster stopped before its last period ended.
         let all = since.iter().map(|(.., size)| u64::from(*size).max(5)).sum::<u64>() + 1;
         let floor_ms = FIRST_MS + 4 * PERIOD_MS;
-        let mut new = copy.raised(&Raise { all, tags: BTreeMap::new(), floor_ms, root: Some(RootKey([7; 32])) }).unwrap();
+        let mut new = copy.raised(&Raise { all, floor_ms, root: Some(RootKey([7; 32])), ..Raise::default() }).unwrap();
         let again = play(&mut new, &since);
         let granted = since.iter().filter(|(shape, ..)| goes_back(&shapes[*shape])).count();
         prop_assert!(again.len() >= granted);

@@ -231,7 +231,13 @@ fn a_restore_raises_every_kind_of_line() {
             let tags = [(tag("a"), N + 70)].into();
             let floor_ms = FIRST_MS + 5 * PERIOD_MS;
             let new = old
-                .raised(&Raise { all: N, tags, floor_ms, root: Some(RootKey([7; 32])) })
+                .raised(&Raise {
+                    all: N,
+                    tags,
+                    floor_ms,
+                    root: Some(RootKey([7; 32])),
+                    ..Raise::default()
+                })
                 .unwrap();
             let mut new = read_snapshot(&written(&new)[..]).unwrap();
             new.apply(0, &create_shaped("gone", &shape));
