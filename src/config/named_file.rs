@@ -23,7 +23,8 @@ pub(super) enum Kept {
     Public,
     /// Only the node's own user, or root, may own it, because the owner can replace it at any time.
     Owned,
-    /// Only the node's own user, or root, may own it, and only its owner may read or write it.
+    /// Only the node's own user, or root, may own it, and only its owner may read or write it. The node's group may read
+    /// a file of root: so Kubernetes mounts a Secret.
     Private,
 }
 
@@ -50,8 +51,8 @@ pub(super) fn read(
     }
     if kept == Kept::Private && is_exposed(&meta) {
         return Err(refused(
-            "other users may read or write it; chmod 600 it (a mount that cannot be changed, such as a secret of \
-             Kubernetes with fsGroup, must be copied first)",
+            "other users may read or write it; chmod 600 it, or have root own it and the node's group read it \
+             (chmod 640)",
         ));
     }
     let mut text = Vec::new();
@@ -86,7 +87,14 @@ pub(super) fn warn_if_exposed(path: &Path) {
 }
 
 fn is_exposed(meta: &Metadata) -> bool {
-    meta.permissions().mode() & 0o077 != 0
+    lets_others(meta.permissions().mode(), meta.uid(), geteuid().as_raw())
+}
+
+/// Whether a file of this mode and owner lets others use it than the process's user `own`. If root owns it, whom else its
+/// group lets in was root's choice; a process that has opened it as another user is of that group.
+fn lets_others(mode: u32, owner: u32, own: u32) -> bool {
+    let may_not = if owner == 0 && own != 0 { 0o037 } else { 0o077 };
+    mode & may_not != 0
 }
 
 #[cfg(test)]
@@ -150,6 +158,23 @@ mod tests {
         }
         fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
         assert_eq!(read(&path, Kept::Private).unwrap(), b"key");
+    }
+
+    #[test]
+    fn the_group_may_read_a_file_of_root_and_nothing_else() {
+        for (mode, owner, own, expected) in [
+            (0o440, 0, 65_532, false),
+            (0o640, 0, 65_532, false),
+            (0o660, 0, 65_532, true),
+            (0o650, 0, 65_532, true),
+            (0o444, 0, 65_532, true),
+            (0o440, 0, 0, true),
+            (0o440, 65_532, 65_532, true),
+            (0o400, 65_532, 65_532, false),
+            (0o600, 0, 0, false),
+        ] {
+            assert_eq!(lets_others(mode, owner, own), expected, "{mode:o} of {owner} for {own}");
+        }
     }
 
     #[test]
