@@ -49,7 +49,7 @@ pub use defaults::{SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 pub use dev::DevConfig;
 pub use error::ConfigError;
 pub use log_settings::LogSettings;
-pub use named_file::others_can_use;
+pub use named_file::{foreign_owner, others_can_use};
 pub use names::nearest;
 pub use node::NodeConfig;
 pub use peer_keys::{KeyFiles, PeerKeys};

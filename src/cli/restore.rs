@@ -9,6 +9,7 @@ use mintleaf_core::shape::RootKey;
 use mintleaf_core::state::{Raise, State};
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::NewCluster;
+use rustix::process::geteuid;
 use serde_json::json;
 
 use super::failure::Failure;
@@ -216,6 +217,11 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
             "snowflakes_from": rfc3339(floor_ms),
             "warnings": warnings,
         }));
+    }
+    if geteuid().is_root() {
+        output::warn(&format!(
+            "{data} belongs to root, who runs this: if nodes run as another user, chown -R it before one starts there"
+        ));
     }
     let others = match listed {
         0 => "Every line rose".to_owned(),

@@ -79,6 +79,14 @@ pub fn others_can_use(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| is_exposed(&meta))
 }
 
+/// Says whose a directory is that does not belong to the user of this process; `None` for root, which may use any.
+pub fn foreign_owner(directory: &Path) -> Option<String> {
+    let (owner, own) = (std::fs::metadata(directory).ok()?.uid(), geteuid().as_raw());
+    let is_foreign = own != 0 && owner != own;
+    is_foreign
+        .then(|| format!("{} belongs to user {owner}, and this is user {own}", directory.display()))
+}
+
 /// Warns of a file that other users of this machine can read.
 pub(super) fn warn_if_exposed(path: &Path) {
     if others_can_use(path) {

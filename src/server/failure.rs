@@ -59,9 +59,20 @@ impl NodeFailure {
         match self {
             Self::Usage(_) => Remedy::Settings,
             Self::Data(_) => Remedy::Operator,
+            _ if self.is_denied() => Remedy::Settings,
             Self::Raft(error) => error.remedy(),
             Self::Stopped(reason) => reason.remedy(),
             Self::Clients { .. } | Self::System(_) => Remedy::Restart,
+        }
+    }
+
+    /// Whether the node's user may not do with the data directory what a node has to.
+    fn is_denied(&self) -> bool {
+        match self {
+            Self::Raft(NodeError::Storage(StorageError::Io { source, .. })) => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            _ => false,
         }
     }
 
@@ -79,6 +90,9 @@ impl NodeFailure {
                 Some("each node needs its own directory: --data names another")
             }
             Self::Data(_) => None,
+            _ if self.is_denied() => Some(
+                "the data directory, with all that is in it, must belong to the user that runs the node: chown -R it",
+            ),
             Self::Raft(_) | Self::Stopped(_) | Self::System(_) => match self.remedy() {
                 Remedy::Restart => Some("starting it again may help"),
                 Remedy::Settings | Remedy::Operator => {

@@ -23,7 +23,7 @@ use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use super::supervisor::keep_informed;
 use crate::access::AccessPolicy;
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, foreign_owner};
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 use crate::machine::clock::{Clock, SystemClock};
 use crate::machine::entropy;
@@ -71,6 +71,7 @@ impl RunningNode {
             .build()?;
         let _within = runtime.enter();
         check_clock(&SystemClock::default())?;
+        check_owner(&config.data)?;
         let tokens = config.auth_file.clone().map(ClientTokens::open).transpose()?;
         let client_tls = config.client_tls.clone().map(ClientCredentials::open).transpose()?;
         let keys = config.peer_keys.clone().filter(|_| process.shared.is_none());
@@ -241,6 +242,16 @@ fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
     let why =
         "the clock of this machine shows a time before 1970: set it, then start the node again";
     Err(NodeFailure::Usage(why.to_owned()))
+}
+
+/// Refuses the data directory of another user, such as one that root has restored.
+fn check_owner(data: &Path) -> Result<(), NodeFailure> {
+    match foreign_owner(data) {
+        None => Ok(()),
+        Some(said) => {
+            Err(NodeFailure::Usage(format!("{said}: chown -R it to the user that runs the node")))
+        }
+    }
 }
 
 fn options(

@@ -1,6 +1,8 @@
 //! How a node ends, what its exit code means to a supervisor, and which starts it refuses.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use serde_json::json;
@@ -141,4 +143,32 @@ fn a_clock_before_1970_is_refused_by_name_before_anything_is_made() {
     assert!(!log.contains("panicked") && !cluster.data(1).exists(), "{log}");
     clocks.shift(1, 0);
     cluster.start_all();
+}
+
+#[test]
+fn a_directory_of_another_user_is_a_wrong_setting_that_no_supervisor_tries_again() {
+    let mut cluster = mintleaf().cluster(1);
+    cluster.kill(1);
+    let data = cluster.data(1);
+    if fs::metadata(&data).unwrap().uid() != 0 {
+        println!("SKIPPED: only root can run a node as another user");
+        return;
+    }
+    const OTHER: u32 = 64_321;
+    fs::set_permissions(cluster.dir(), Permissions::from_mode(0o755)).unwrap();
+    let refused = Finished::of(serve_as(&cluster, 1, 1).uid(OTHER).gid(OTHER));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let says = format!("belongs to user 0, and this is user {OTHER}: chown -R it");
+    assert!(refused.stderr.contains(&says), "{refused:?}");
+    // A file in it that was forgotten.
+    chown(&data, Some(OTHER), Some(OTHER)).unwrap();
+    let refused = Finished::of(serve_as(&cluster, 1, 1).uid(OTHER).gid(OTHER));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("chown -R it"), "{refused:?}");
+    // A directory that the user cannot make.
+    let mut command = mintleaf().command();
+    command.args(["serve", "--node-id", "1", "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0"]);
+    command.args(["--peers", "1=127.0.0.1:9", "--data"]).arg(cluster.dir().join("new"));
+    let refused = Finished::of(command.uid(OTHER).gid(OTHER));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
 }

@@ -3,15 +3,14 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::statvfs;
-use rustix::process::geteuid;
 
 use super::finding::Finding;
 use super::machine::existing;
-use crate::config::{NodeConfig, PeerKeys, others_can_use};
+use crate::config::{NodeConfig, PeerKeys, foreign_owner, others_can_use};
 use crate::machine::clock::{Clock, SystemClock};
 
 /// Free bytes of a disk: below the first a node soon cannot write; below the second an operator should look.
@@ -53,16 +52,13 @@ pub(super) fn data(path: &Path) -> Finding {
 /// Why a directory cannot belong to a node that runs as this user.
 fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
     const CHECK: &str = "data";
-    let (shown, own) = (path.display(), geteuid().as_raw());
     if !found.is_dir() {
         let hint = "--data names another";
+        let shown = path.display();
         return Some(Finding::bad(CHECK, format!("{shown} is not a directory"), hint));
     }
-    if found.uid() != own && own != 0 {
-        let said = format!("{shown} belongs to user {}, and this is user {own}", found.uid());
-        return Some(Finding::bad(CHECK, said, "chown it to the user that runs the node"));
-    }
-    None
+    let said = foreign_owner(path)?;
+    Some(Finding::bad(CHECK, said, "chown it to the user that runs the node"))
 }
 
 /// Whether there is space where the directory is, or will be.
