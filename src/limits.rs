@@ -54,6 +54,9 @@ pub(crate) const FIELDS_MAX: usize = 16;
 pub(crate) const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// Most arguments of such a command, its name among them: `resp/parser.rs`.
 pub(crate) const ARGS_MAX: usize = 1024;
+/// Most commands between `MULTI` and `EXEC`, and their bytes, so that pipelines of thousands fit: `resp/transaction.rs`.
+pub(crate) const QUEUED_COMMANDS_MAX: usize = 10_000;
+pub(crate) const QUEUED_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name that a client of the Redis protocol may give itself: `resp/session.rs`.
 pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 

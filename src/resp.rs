@@ -8,6 +8,7 @@
 //!     connect_commands  what clients send at connect
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
+//!       transaction   commands that are queued until `EXEC`
 //!       gathered      commands for numbers of keys that are carried out together
 //!       pending       ids that are not buffered, and how the reply shows them
 //!       session       what a connection remembers
@@ -33,5 +34,6 @@ mod permission;
 mod reply;
 mod sequence_commands;
 mod session;
+mod transaction;
 
 pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

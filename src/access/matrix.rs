@@ -201,7 +201,7 @@ const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule 
 }
 
 /// Every command of the Redis protocol.
-pub(crate) const COMMANDS: [CommandRule; 22] = [
+pub(crate) const COMMANDS: [CommandRule; 25] = [
     rule("INCR", Needs::Issue, NamedTags::First),
     rule("INCRBY", Needs::Issue, NamedTags::First),
     rule("MINT", Needs::Issue, NamedTags::First),
@@ -218,6 +218,9 @@ pub(crate) const COMMANDS: [CommandRule; 22] = [
     rule("COMMAND", Needs::AnyRole, NamedTags::None),
     rule("CONFIG", Needs::AnyRole, NamedTags::None),
     rule("INFO", Needs::AnyRole, NamedTags::None),
+    rule("MULTI", Needs::AnyRole, NamedTags::None),
+    rule("EXEC", Needs::AnyRole, NamedTags::None),
+    rule("DISCARD", Needs::AnyRole, NamedTags::None),
     // HELLO asks for a role itself, because it may bring the token.
     rule("HELLO", Needs::Nothing, NamedTags::None),
     rule("AUTH", Needs::Nothing, NamedTags::None),

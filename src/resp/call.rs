@@ -3,6 +3,7 @@
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
+use super::transaction::Transaction;
 use crate::access::Tokens;
 use crate::connection::answer_budget::OriginBudget;
 use crate::metrics::Mode;
@@ -28,6 +29,8 @@ pub(super) struct Call<'a> {
     pub(super) services: &'a Services,
     /// The tokens of the node's auth file, if it has one.
     pub(super) tokens: Option<&'a Tokens>,
+    /// The memory of replies that clients have not read yet, as this one has it.
+    pub(super) answers: &'a OriginBudget,
     /// The ids that this node holds.
     pub(super) held: &'a HeldIds<'a>,
     pub(super) session: &'a mut Session,
@@ -35,7 +38,7 @@ pub(super) struct Call<'a> {
     /// The mode that counts the command.
     pub(super) mode: Mode,
     /// The bytes of the command.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     /// The input behind them.
     behind: &'a [u8],
     /// How many copies of the command right behind it are carried out with it.
@@ -43,7 +46,7 @@ pub(super) struct Call<'a> {
 }
 
 /// The outcome of a command.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum CommandOutcome {
     /// Its answer is written.
     Answered,
@@ -53,6 +56,8 @@ pub(super) enum CommandOutcome {
     Gather(KeyRequest),
     /// The last number of a key is to come.
     Last(KeyName),
+    /// The head of its answer is written, and the answers to the queued commands follow it.
+    Execute(Box<Transaction>),
     /// Its answer, if it has one, is written, and the connection shall end.
     Close,
 }
@@ -60,13 +65,14 @@ pub(super) enum CommandOutcome {
 impl<'a> Call<'a> {
     /// A call of the command `bytes`, with the input behind it.
     pub(super) fn new(
-        Served { services, tokens, .. }: Served<'a>,
+        Served { services, answers, tokens }: Served<'a>,
         held: &'a HeldIds<'a>,
         session: &'a mut Session,
         out: &'a mut Vec<u8>,
         (bytes, behind): (&'a [u8], &'a [u8]),
     ) -> Self {
-        Self { services, tokens, held, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+        let (mode, copies) = (Mode::Admin, 0);
+        Self { services, tokens, answers, held, session, out, mode, bytes, behind, copies }
     }
 
     /// How many copies of this command follow it.

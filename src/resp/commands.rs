@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::call::{Call, CommandOutcome, QUOTED_BYTES_MAX, shown, wrong_arguments};
 use super::parser::Args;
+use super::transaction::{self, InTransaction};
 use super::{connect_commands, id_commands, permission, sequence_commands};
 use crate::access::{self, CommandRule};
 
@@ -16,17 +17,29 @@ struct ServedCommand {
     rule: CommandRule,
     /// How many arguments it takes, not counting its name.
     args: RangeInclusive<usize>,
+    in_transaction: InTransaction,
     run: Handler,
 }
 
 const ANY: usize = usize::MAX;
 
 const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
-    ServedCommand { name, rule: access::command(name), args, run }
+    let in_transaction = InTransaction::Queued;
+    ServedCommand { name, rule: access::command(name), args, in_transaction, run }
+}
+
+/// A command about the connection or the node.
+const fn other(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
+    ServedCommand { in_transaction: InTransaction::Refused, ..command(name, args, run) }
+}
+
+/// A command that a transaction does not queue.
+const fn at_once(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
+    ServedCommand { in_transaction: InTransaction::AtOnce, ..command(name, args, run) }
 }
 
 /// The commands; the most used ones stand first.
-static COMMANDS: [ServedCommand; 22] = [
+static COMMANDS: [ServedCommand; 25] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
     command("MINT", 1..=3, id_commands::mint),
@@ -38,18 +51,21 @@ static COMMANDS: [ServedCommand; 22] = [
     command("TYPE", 1..=1, id_commands::type_of),
     command("PING", 0..=1, connect_commands::ping),
     command("ECHO", 1..=1, connect_commands::echo),
-    command("HELLO", 0..=6, connect_commands::hello),
-    command("AUTH", 1..=2, connect_commands::auth),
-    command("SELECT", 1..=1, connect_commands::select),
-    command("CLIENT", 1..=ANY, connect_commands::client),
-    command("COMMAND", 0..=ANY, about_commands),
-    command("CONFIG", 1..=ANY, connect_commands::config),
-    command("INFO", 0..=ANY, connect_commands::info),
-    command("RESET", 0..=0, connect_commands::reset),
-    command("QUIT", 0..=ANY, connect_commands::quit),
+    other("HELLO", 0..=6, connect_commands::hello),
+    other("AUTH", 1..=2, connect_commands::auth),
+    other("SELECT", 1..=1, connect_commands::select),
+    other("CLIENT", 1..=ANY, connect_commands::client),
+    other("COMMAND", 0..=ANY, about_commands),
+    other("CONFIG", 1..=ANY, connect_commands::config),
+    other("INFO", 0..=ANY, connect_commands::info),
+    at_once("MULTI", 0..=0, transaction::multi),
+    at_once("EXEC", 0..=0, transaction::exec),
+    at_once("DISCARD", 0..=0, transaction::discard),
+    at_once("RESET", 0..=0, connect_commands::reset),
+    at_once("QUIT", 0..=ANY, connect_commands::quit),
     // A browser that was lured here begins its request with these: nothing behind them may be carried out.
-    command("POST", 0..=ANY, hang_up),
-    command("HOST:", 0..=ANY, hang_up),
+    at_once("POST", 0..=ANY, hang_up),
+    at_once("HOST:", 0..=ANY, hang_up),
 ];
 
 /// Commands of Redis that make no sense for ids.
@@ -72,21 +88,61 @@ const NOT_FOR_IDS: [&str; 16] = [
     "UNLINK",
 ];
 
-/// Carries out the command with these arguments; without arguments there is nothing to do.
+/// Carries out the command with these arguments, or queues it; without arguments there is nothing to do.
 #[inline]
 pub(super) fn run(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
-    let Some(name) = args.get(0) else { return CommandOutcome::Answered };
+    if args.len() == 0 {
+        return CommandOutcome::Answered;
+    }
+    let command = permitted(call, args);
+    if call.session.transaction.is_some() {
+        return run_in_transaction(call, args, command);
+    }
+    match command {
+        Ok(command) => (command.run)(call, args),
+        Err(refused) => refused,
+    }
+}
+
+/// The command with these arguments, if it is one and its sender may send it.
+///
+/// # Errors
+/// The refusal, which is written.
+#[inline]
+fn permitted(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+) -> Result<&'static ServedCommand, CommandOutcome> {
+    let name = args.get(0).unwrap_or_default();
     let named = |command: &&ServedCommand| name.eq_ignore_ascii_case(command.name.as_bytes());
     match COMMANDS.iter().find(named) {
         Some(command) if command.args.contains(&(args.len() - 1)) => {
             match permission::denied(call, &command.rule, args) {
-                None => (command.run)(call, args),
-                Some(refused) => refused,
+                None => Ok(command),
+                Some(refused) => Err(refused),
             }
         }
-        Some(command) => wrong_arguments(call, command.name),
-        None => unknown(call, args),
+        Some(command) => Err(wrong_arguments(call, command.name)),
+        None => Err(unknown(call, args)),
     }
+}
+
+/// What becomes of a command behind `MULTI`. A refused one breaks the transaction off.
+fn run_in_transaction(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+    command: Result<&ServedCommand, CommandOutcome>,
+) -> CommandOutcome {
+    let refused = match command {
+        Ok(command) => match command.in_transaction {
+            InTransaction::Queued => return transaction::queue(call),
+            InTransaction::AtOnce => return (command.run)(call, args),
+            InTransaction::Refused => call.refuse("ERR Command not allowed inside a transaction"),
+        },
+        Err(refused) => refused,
+    };
+    transaction::break_off(call);
+    refused
 }
 
 #[cold]
@@ -98,9 +154,10 @@ fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             "ERR '{known}' is not served: ids only move forward; tags are managed over HTTP or with mintleaf tag"
         ));
     }
-    if [&b"MULTI"[..], b"EXEC", b"DISCARD", b"WATCH"].iter().any(|tx| name.eq_ignore_ascii_case(tx))
-    {
-        return call.refuse("ERR transactions are not served: pipeline without them");
+    if [&b"WATCH"[..], b"UNWATCH"].iter().any(|watch| name.eq_ignore_ascii_case(watch)) {
+        return call.refuse(
+            "ERR 'WATCH' is not served: EXEC carries each command out by itself, whatever others do in between",
+        );
     }
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
     for arg in args.iter().skip(1) {

@@ -36,6 +36,7 @@ pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
     call.session.resp3 = false;
     call.session.name.clear();
     call.session.caller = Caller::default();
+    call.session.transaction = None;
     call.reply().simple("RESET");
     CommandOutcome::Answered
 }

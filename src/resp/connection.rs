@@ -19,6 +19,7 @@ use super::parser::Parser;
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
+use super::transaction::Transaction;
 use super::{commands, sequence_commands};
 use crate::access::Tokens;
 use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
@@ -117,12 +118,15 @@ struct RespConnection<'a, R, W> {
     buffers: ConnectionBuffers<'a, R, W>,
     parser: Parser,
     session: Session,
+    /// The queued commands that are carried out before the rest of the input.
+    executing: Option<Box<Transaction>>,
     served: Served<'a>,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     fn new(buffers: ConnectionBuffers<'a, R, W>, served: Served<'a>) -> Self {
-        Self { buffers, parser: Parser::default(), session: Session::new(), served }
+        let (parser, session) = (Parser::default(), Session::new());
+        Self { buffers, parser, session, executing: None, served }
     }
 
     async fn run(mut self) -> io::Result<()> {
@@ -179,11 +183,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
 
     /// Carries out the commands that have come in, until one has to wait.
     fn answer(&mut self) -> CommandsEnd {
-        let (mut length_done, mut answered) = (0, [0; MODES]);
+        let (mut carried_out, mut length_done, mut answered) = (false, 0, [0; MODES]);
         let held = self.served.services.ids.held_ids();
         let mut gathered = Gathered::default();
         let end = loop {
             let (input, out) = self.buffers.parts();
+            let input = self.executing.as_ref().map_or(input, |queued| queued.rest());
             if out.len() >= UNSENT_BYTES_MAX && gathered.is_empty() {
                 break CommandsEnd::OutputFull;
             }
@@ -196,6 +201,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                     break CommandsEnd::Gathered(gathered);
                 }
                 Ok(Some(command)) => command,
+                Ok(None) if self.executing.is_some() => {
+                    self.executing = None;
+                    continue;
+                }
                 Ok(None) => break CommandsEnd::NeedMoreInput,
                 Err(malformed) => {
                     let mut reply = Reply { out, resp3: false };
@@ -209,20 +218,27 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
             let outcome = commands::run(&mut call, args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             let length = length * (1 + call.copies);
-            if !gathered.is_empty() && outcome == CommandOutcome::Answered {
+            if !gathered.is_empty() && matches!(outcome, CommandOutcome::Answered) {
                 gathered.add_reply(call.out.split_off(answers));
             }
-            length_done += length;
-            self.buffers.consume(length);
+            carried_out = true;
+            match &mut self.executing {
+                Some(queued) => queued.consume(length),
+                None => {
+                    length_done += length;
+                    self.buffers.consume(length);
+                }
+            }
             match outcome {
                 CommandOutcome::Answered => {}
                 CommandOutcome::Wait(pending) => break CommandsEnd::Wait(pending),
                 CommandOutcome::Gather(request) => gathered.add(request),
                 CommandOutcome::Last(of) => break CommandsEnd::Last(of),
+                CommandOutcome::Execute(queued) => self.executing = Some(queued),
                 CommandOutcome::Close => break CommandsEnd::Close,
             }
         };
-        if length_done > 0 {
+        if carried_out {
             self.buffers.progress.requests_begun(length_done);
             match (self.served.tokens, &self.session.caller) {
                 (Some(_), caller) if caller.token().is_some() => self.buffers.progress.prove(),

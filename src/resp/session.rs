@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::transaction::Transaction;
 use crate::access::Caller;
 use crate::limits::CLIENT_NAME_BYTES_MAX;
 
-/// The memory of a connection: its id, its name, its version of the protocol, and its user.
+/// The memory of a connection: its id, its name, its version of the protocol, its user, and what it has queued.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
@@ -14,6 +15,8 @@ pub(super) struct Session {
     pub(super) resp3: bool,
     /// The sender of the commands.
     pub(super) caller: Caller,
+    /// The commands since `MULTI`; `None` outside of a transaction.
+    pub(super) transaction: Option<Box<Transaction>>,
 }
 
 impl Session {
@@ -25,6 +28,7 @@ impl Session {
             name: Vec::new(),
             resp3: false,
             caller: Caller::default(),
+            transaction: None,
         }
     }
 }

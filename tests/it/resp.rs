@@ -2,6 +2,7 @@
 
 mod clients;
 mod hostile;
+mod transactions;
 
 use std::thread;
 use std::time::Instant;
@@ -98,7 +99,7 @@ fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
         ("MINT orders LIMIT 1", "ERR syntax error"),
         ("SET orders 1", "ERR 'SET' is not served: ids only move forward"),
         ("decr orders", "ERR 'DECR' is not served"),
-        ("MULTI", "ERR transactions are not served"),
+        ("WATCH orders", "ERR 'WATCH' is not served: EXEC carries each command out by itself"),
         ("AUTH secret", "ERR AUTH <password> called without any password configured"),
         ("AUTH somebody secret", "WRONGPASS"),
         ("HELLO 4", "NOPROTO"),

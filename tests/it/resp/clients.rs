@@ -58,6 +58,13 @@ pipe = r.pipeline(transaction=False)
 for _ in range(1000):
     pipe.incr("orders")
 assert pipe.execute() == list(range(12, 1012))
+pipe = r.pipeline()
+for _ in range(5000):
+    pipe.incr("queued")
+assert pipe.execute() == list(range(1, 5001))
+pipe = r.pipeline().incr("queued").incr("queued", 0).execute_command("MINT", "queued", "COUNT", 2)
+given = pipe.execute(raise_on_error=False)
+assert given[0] == 5001 and isinstance(given[1], redis.ResponseError) and given[2] == [5002, 5003], given
 assert len(r.execute_command("MINT", "orders", "COUNT", 50)) == 50
 assert int(r.execute_command("SNOWFLAKE")) > 0
 try:
