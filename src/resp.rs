@@ -10,6 +10,7 @@
 //!       call          one command that is carried out
 //!       transaction   commands that are queued until `EXEC`
 //!       gathered      commands for numbers of keys that are carried out together
+//!       later         other replies that have to be waited for
 //!       pending       ids that are not buffered, and how the reply shows them
 //!       session       what a connection remembers
 //!   parser            bytes into commands
@@ -28,6 +29,7 @@ mod connection;
 pub mod fuzzing;
 mod gathered;
 mod id_commands;
+mod later;
 mod parser;
 mod pending;
 mod permission;

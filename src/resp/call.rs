@@ -1,5 +1,6 @@
 //! One command that is carried out, and what every command needs.
 
+use super::later::LaterReply;
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
@@ -7,7 +8,7 @@ use super::transaction::Transaction;
 use crate::access::Tokens;
 use crate::connection::answer_budget::OriginBudget;
 use crate::metrics::Mode;
-use crate::service::{HeldIds, KeyName, KeyRequest, Services};
+use crate::service::{HeldIds, KeyRequest, Services};
 
 /// Most copies of one `INCR` that are answered with it.
 const COPIES_MAX: usize = 1_000;
@@ -54,8 +55,8 @@ pub(super) enum CommandOutcome {
     Wait(PendingIds),
     /// It is gathered with the commands of its kind behind it, and carried out together with them.
     Gather(KeyRequest),
-    /// The last number of a key is to come.
-    Last(KeyName),
+    /// Its reply is to come.
+    Later(LaterReply),
     /// The head of its answer is written, and the answers to the queued commands follow it.
     Execute(Box<Transaction>),
     /// Its answer, if it has one, is written, and the connection shall end.

@@ -39,12 +39,14 @@ const fn at_once(name: &'static str, args: RangeInclusive<usize>, run: Handler) 
 }
 
 /// The commands; the most used ones stand first.
-static COMMANDS: [ServedCommand; 25] = [
+static COMMANDS: [ServedCommand; 27] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
     command("MINT", 1..=3, id_commands::mint),
     command("HINCRBY", 3..=3, sequence_commands::hincr_by),
     command("SNOWFLAKE", 0..=2, id_commands::snowflake),
+    command("SETNX", 2..=2, id_commands::setnx),
+    command("SET", 2..=ANY, id_commands::set),
     command("GET", 1..=1, id_commands::get),
     command("HGET", 2..=2, sequence_commands::hget),
     command("EXISTS", 1..=ANY, id_commands::exists),
@@ -69,12 +71,11 @@ static COMMANDS: [ServedCommand; 25] = [
 ];
 
 /// Commands of Redis that make no sense for ids.
-const NOT_FOR_IDS: [&str; 16] = [
+const NOT_FOR_IDS: [&str; 12] = [
     "APPEND",
     "DECR",
     "DECRBY",
     "DEL",
-    "EXPIRE",
     "FLUSHALL",
     "FLUSHDB",
     "GETDEL",
@@ -82,11 +83,11 @@ const NOT_FOR_IDS: [&str; 16] = [
     "INCRBYFLOAT",
     "MSET",
     "RENAME",
-    "SET",
-    "SETEX",
-    "SETNX",
     "UNLINK",
 ];
+
+/// Commands of Redis that would have a tag begin anew at some time.
+const EXPIRING: [&str; 6] = ["EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PSETEX", "SETEX"];
 
 /// Carries out the command with these arguments, or queues it; without arguments there is nothing to do.
 #[inline]
@@ -152,6 +153,12 @@ fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     if let Some(known) = NOT_FOR_IDS.iter().find(is_redis) {
         return call.refuse(&format!(
             "ERR '{known}' is not served: ids only move forward; tags are managed over HTTP or with mintleaf tag"
+        ));
+    }
+    if let Some(known) = EXPIRING.iter().find(is_redis) {
+        return call.refuse(&format!(
+            "ERR '{known}' is not served: ids do not expire; for numbers that begin at 1 each day, create the tag with \
+             mintleaf tag create --period day"
         ));
     }
     if [&b"WATCH"[..], b"UNWATCH"].iter().any(|watch| name.eq_ignore_ascii_case(watch)) {

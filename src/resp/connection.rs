@@ -14,13 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
 
 use super::call::{Call, CommandOutcome, Served};
+use super::commands;
 use super::gathered::Gathered;
+use super::later::LaterReply;
 use super::parser::Parser;
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
 use super::transaction::Transaction;
-use super::{commands, sequence_commands};
 use crate::access::Tokens;
 use crate::connection::buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
 use crate::connection::drain::{Drain, DrainPhase};
@@ -30,7 +31,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::metrics::{MODES, Metrics, Mode, Protocol};
-use crate::service::{Error, KeyName, Services};
+use crate::service::{Error, Services};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -108,8 +109,8 @@ enum CommandsEnd {
     Wait(PendingIds),
     /// The numbers of some commands have to be waited for.
     Gathered(Gathered),
-    /// The last number of a key has to be waited for.
-    Last(KeyName),
+    /// The reply to a command has to be waited for.
+    Later(LaterReply),
     /// The connection shall end.
     Close,
 }
@@ -136,11 +137,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
                 CommandsEnd::Gathered(gathered) => {
                     let (ids, resp3) = (&self.served.services.ids, self.session.resp3);
-                    self.reply_later(gathered.answered(ids, resp3)).await?;
+                    self.reply_later(Mode::Sequence, gathered.answered(ids, resp3)).await?;
                 }
-                CommandsEnd::Last(of) => {
-                    let (ids, resp3) = (&self.served.services.ids, self.session.resp3);
-                    self.reply_later(sequence_commands::last(ids, of, resp3)).await?;
+                CommandsEnd::Later(later) => {
+                    let (mode, services) = (later.mode(), self.served.services);
+                    self.reply_later(mode, later.written(services, self.session.resp3)).await?;
                 }
                 CommandsEnd::OutputFull => self.buffers.send().await?,
                 CommandsEnd::Close => return self.buffers.send().await,
@@ -233,7 +234,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 CommandOutcome::Answered => {}
                 CommandOutcome::Wait(pending) => break CommandsEnd::Wait(pending),
                 CommandOutcome::Gather(request) => gathered.add(request),
-                CommandOutcome::Last(of) => break CommandsEnd::Last(of),
+                CommandOutcome::Later(later) => break CommandsEnd::Later(later),
                 CommandOutcome::Execute(queued) => self.executing = Some(queued),
                 CommandOutcome::Close => break CommandsEnd::Close,
             }
@@ -252,9 +253,13 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for replies about sequences and puts them behind the earlier ones, which are sent before the wait.
+    /// Waits for replies and puts them behind the earlier ones, which are sent before the wait.
     /// Commands that share a wait are measured once.
-    async fn reply_later(&mut self, replies: impl Future<Output = Vec<u8>>) -> io::Result<()> {
+    async fn reply_later(
+        &mut self,
+        mode: Mode,
+        replies: impl Future<Output = Vec<u8>>,
+    ) -> io::Result<()> {
         let began = Instant::now();
         let mut replies = Box::pin(replies);
         let replies = match poll_once(replies.as_mut()).await {
@@ -264,7 +269,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 replies.await
             }
         };
-        self.metrics().request_took(Protocol::Resp, Mode::Sequence, began.elapsed());
+        self.metrics().request_took(Protocol::Resp, mode, began.elapsed());
         self.buffers.outbox.bytes.extend_from_slice(&replies);
         Ok(())
     }

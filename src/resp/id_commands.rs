@@ -1,6 +1,9 @@
 //! The commands that give ids or ask about tags.
 
+use mintleaf_core::limits::ID_MAX;
+
 use super::call::{Call, CommandOutcome, number};
+use super::later::{CreatedReply, LaterReply};
 use super::parser::Args;
 use super::pending::{PendingIds, ReplyStyle, WantedIds};
 use crate::limits::{LISTED_IDS_MAX, RANGED_IDS_MAX};
@@ -103,6 +106,36 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
             }
         },
         _ => Err(call.refuse("ERR syntax error")),
+    }
+}
+
+/// `SETNX tag n`: creates a tag whose first id is above n, unless there is one of this name.
+pub(super) fn setnx(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    create(call, args, CreatedReply::Integer)
+}
+
+/// `SET tag n NX`: the same. There is no other way to set a tag, because ids only move forward.
+pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let (option, more) = (args.get(3), args.skip(4).len());
+    if more == 0 && option.is_some_and(|option| option.eq_ignore_ascii_case(b"NX")) {
+        return create(call, args, CreatedReply::OkOrNull);
+    }
+    call.refuse(
+        "ERR 'SET' is not served: ids only move forward; SET tag n NX creates a tag whose first id is above n",
+    )
+}
+
+fn create(call: &mut Call<'_>, args: Args<'_>, reply: CreatedReply) -> CommandOutcome {
+    call.mode = Mode::Segment;
+    let tag = match tag(call, args) {
+        Ok(tag) => tag.to_owned(),
+        Err(refused) => return refused,
+    };
+    match args.get(2).and_then(number) {
+        Some(below @ 0..ID_MAX) => {
+            CommandOutcome::Later(LaterReply::Created { tag, start: below + 1, reply })
+        }
+        _ => call.refuse(&format!("ERR value must be an integer of 0 to {}", ID_MAX - 1)),
     }
 }
 

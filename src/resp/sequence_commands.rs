@@ -1,12 +1,11 @@
 //! The commands of sequences: numbers of a key, and the last of them.
 
 use super::call::{Call, CommandOutcome, number};
+use super::later::LaterReply;
 use super::parser::Args;
-use super::pending;
-use super::reply::Reply;
 use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Mode;
-use crate::service::{IdService, KeyName, KeyRequest, LastNumber};
+use crate::service::{KeyName, KeyRequest};
 
 /// The command whose copies are carried out together, whatever their keys are.
 pub(super) const GATHERED: &[u8] = b"HINCRBY";
@@ -28,24 +27,9 @@ pub(super) fn hincr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
 pub(super) fn hget(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Sequence;
     match name(call, args) {
-        Ok(of) => CommandOutcome::Last(of),
+        Ok(of) => CommandOutcome::Later(LaterReply::LastOfKey(of)),
         Err(refused) => refused,
     }
-}
-
-/// The reply to [`hget`]: null where nothing was given.
-pub(super) async fn last(ids: &IdService, of: KeyName, resp3: bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut reply = Reply { out: &mut out, resp3 };
-    match ids.last_of_key(of).await {
-        Ok(LastNumber { number: Some(number), .. }) => reply.digits(number),
-        Ok(LastNumber { number: None, .. }) => reply.null(),
-        Err(error) => {
-            let code = pending::refuse(&error, &mut reply);
-            ids.metrics().request_failed(Mode::Sequence, code);
-        }
-    }
-    out
 }
 
 fn name(call: &mut Call<'_>, args: Args<'_>) -> Result<KeyName, CommandOutcome> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS};
+use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT};
 use mintleaf_core::segment::Segment;
 use mintleaf_core::shape::{Line, LinesOf, Shape};
 use mintleaf_core::snowflake::Format;
@@ -295,7 +295,7 @@ impl IdService {
         let expected = self.table.first_segments().expect(&tag);
         let (row, first) = match self.row(&tag) {
             Some(row) => (row, None),
-            None => self.find_or_create(&tag, deadline).await?,
+            None => self.find_or_create(&tag, START_DEFAULT, deadline).await?,
         };
         if row.protection.frozen {
             return Err(Error::Frozen);
@@ -304,6 +304,31 @@ impl IdService {
             return Err(Error::Exhausted);
         }
         self.put(&row, first.map(|first| (first, &expected)))
+    }
+
+    /// Creates a tag whose first id is `start`, unless there is one of this name: as its first use would, with the
+    /// same bounds. Returns whether this call created it. The name of a deleted tag goes on above every earlier id.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an impossible tag, and where tags are not created on first use;
+    /// [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::UnknownTag`] if a deleted tag of this name had a shape;
+    /// [`Error::Overloaded`] or [`Error::Unavailable`] when it did not happen in time.
+    pub async fn create_if_new(&self, tag: &str, start: u64) -> Result<bool, Error> {
+        let tag = BizTag::parse(tag)?;
+        if self.row(&tag).is_some() {
+            return Ok(false);
+        }
+        let expected = self.table.first_segments().expect(&tag);
+        let deadline = self.replica.deadline(GRAB_MAX);
+        match self.find_or_create(&tag, start, deadline).await {
+            Ok((row, Some(first))) => self.put(&row, Some((first, &expected))).map(|_| true),
+            Ok((_, None)) => Ok(false),
+            Err(Error::UnknownTag) if self.creation.is_none() => Err(Error::invalid(
+                "tag",
+                "there is no such tag, and tags are not created on first use",
+            )),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a tag into the table, unless another call was first. A plain tag that this call created begins with
@@ -349,10 +374,11 @@ impl IdService {
     async fn find_or_create(
         &self,
         tag: &BizTag,
+        start: u64,
         deadline: Instant,
     ) -> Result<(TagRow, Option<Segment>), Error> {
         let created = match &self.creation {
-            Some(creation) => creation.create_on_first_use(tag, deadline).await,
+            Some(creation) => creation.create_on_first_use(tag, start, deadline).await,
             None => Err(Error::UnknownTag),
         };
         if let Ok(Some((row, first))) = created {

@@ -98,7 +98,14 @@ fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
         ("MINT orders COUNT 10001", "ERR count must be an integer of 1 to 10000"),
         ("MINT orders LIMIT 1", "ERR syntax error"),
         ("SET orders 1", "ERR 'SET' is not served: ids only move forward"),
+        ("SET orders 1 NX EX 60", "ERR 'SET' is not served: ids only move forward"),
+        ("SET orders -1 NX", "ERR value must be an integer of 0 to 9223372036854775806"),
+        ("SETNX orders 9223372036854775807", "ERR value must be an integer of 0 to"),
         ("decr orders", "ERR 'DECR' is not served"),
+        (
+            "EXPIRE orders 60",
+            "ERR 'EXPIRE' is not served: ids do not expire; for numbers that begin",
+        ),
         ("WATCH orders", "ERR 'WATCH' is not served: EXEC carries each command out by itself"),
         ("AUTH secret", "ERR AUTH <password> called without any password configured"),
         ("AUTH somebody secret", "WRONGPASS"),
@@ -123,6 +130,37 @@ fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
 }
 
 #[test]
+fn a_tag_is_set_once_and_goes_on_from_there() {
+    let dev = mintleaf().dev_with_nodes(3);
+    let [mut one, mut other] = [1, 2].map(|id| RedisClient::connect(dev.resp(id)));
+    let ok = Value::Simple("OK".to_owned());
+    assert_eq!(one.ask("SET orders 0 NX"), ok);
+    assert_eq!(one.ask("INCR orders"), Value::Integer(1));
+    assert_eq!(other.ask("SETNX orders 500000"), Value::Integer(0));
+    assert_eq!(other.ask("SET orders 500000 NX"), Value::Null);
+    assert!(other.ask("INCR orders").integer() < 500_000);
+    assert_eq!(one.ask("SETNX invoices 4711"), Value::Integer(1));
+    assert_eq!(one.ask("set invoices 9 nx"), Value::Null);
+    assert_eq!(one.ask("INCR invoices"), Value::Integer(4_712));
+    // One of them makes the tag, whichever it is.
+    let words = command("SETNX races 10");
+    let mut clients = [1, 2, 3].map(|id| RedisClient::connect(dev.resp(id)));
+    clients.iter_mut().for_each(|client| client.send(&words));
+    let made =
+        clients.map(|mut client| (client.answer().integer(), client.ask("INCR races").integer()));
+    assert_eq!(made.iter().map(|(made, _)| made).sum::<u64>(), 1, "{made:?}");
+    assert!(made.iter().all(|(_, id)| *id > 10), "{made:?}");
+    let mut ids = made.map(|(_, id)| id);
+    ids.sort();
+    assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+    assert_eq!(dev.api().delete("/v1/tags/invoices").status, 204);
+    assert_eq!(one.ask("SETNX invoices 0"), Value::Integer(1));
+    assert!(one.ask("INCR invoices").integer() > 4_712, "the name keeps its mark");
+    assert_eq!(one.ask("SETNX last 9223372036854775806"), Value::Integer(1));
+    assert_eq!(one.ask("INCR last"), Value::Integer(i64::MAX as u64));
+}
+
+#[test]
 fn tags_that_are_unknown_or_used_up_are_told_apart() {
     let port = Port::claim();
     let address = port.addr().to_string();
@@ -134,6 +172,11 @@ fn tags_that_are_unknown_or_used_up_are_told_apart() {
     let unknown = Value::Error("ERR unknown tag".to_owned());
     assert_eq!(client.ask("INCR nothing"), unknown);
     assert_eq!(client.ask("INCRBY nothing 3"), unknown);
+    for words in ["SETNX nothing 0", "SET nothing 0 NX"] {
+        let Value::Error(told) = client.ask(words) else { panic!("{words} was granted") };
+        assert!(told.ends_with("tags are not created on first use"), "{told}");
+    }
+    assert_eq!(client.ask("SETNX last 0"), Value::Integer(0));
     assert_eq!(client.ask("INCR last"), Value::Integer(i64::MAX as u64 - 1));
     assert_eq!(client.ask("INCR last"), Value::Integer(i64::MAX as u64));
     for words in ["INCR last", "INCRBY last 3", "MINT last COUNT 2"] {

@@ -188,7 +188,7 @@ impl TagCreation {
         carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
-    /// Creates a tag because its first id was asked for, and reserves its first segment with it, so that the caller
+    /// Creates a tag whose first id is `start` because it is used for the first time, and reserves its first segment with it, so that the caller
     /// waits for one commit. `None` when another caller was first, here or on another node.
     ///
     /// # Errors
@@ -197,6 +197,7 @@ impl TagCreation {
     pub(in crate::service) async fn create_on_first_use(
         &self,
         tag: &BizTag,
+        start: u64,
         deadline: Instant,
     ) -> Result<Option<(TagRow, Segment)>, Error> {
         self.could_create(tag)?;
@@ -204,7 +205,7 @@ impl TagCreation {
             return Err(Error::RateLimited);
         }
         let place = self.place(tag, deadline).await?;
-        let (step, start) = (STEP_DEFAULT, START_DEFAULT);
+        let step = STEP_DEFAULT;
         let create = [
             Command::CreateTag { tag: tag.clone(), step, start, description: String::new() },
             Command::Grab { tag: tag.clone(), size: step },

@@ -238,6 +238,8 @@ fn every_command_answers_every_role_as_documented() {
                 let words = match row.what.as_str() {
                     "INCR" | "MINT" | "GET" | "TYPE" => format!("{} {tag}", row.what),
                     "EXISTS" => format!("EXISTS payments {tag}"),
+                    "SETNX" => format!("SETNX {tag} 0"),
+                    "SET" => format!("SET {tag} 0 NX"),
                     "INCRBY" => format!("INCRBY {tag} 5"),
                     "HINCRBY" => format!("HINCRBY {tag}-keys key 1"),
                     "HGET" => format!("HGET {tag}-keys key"),
