@@ -6,10 +6,12 @@
 //!     id_commands     ids, and questions about tags
 //!     sequence_commands  numbers of keys
 //!     connect_commands  what clients send at connect
+//!     cluster_commands  what clients of a cluster ask
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
 //!       transaction   commands that are queued until `EXEC`
 //!       gathered      commands for numbers of keys that are carried out together
+//!       slots         the slots of a cluster, and the replies that show them
 //!       later         other replies that have to be waited for
 //!       pending       ids that are not buffered, and how the reply shows them
 //!       session       what a connection remembers
@@ -22,6 +24,7 @@
 //! after the other, so their answers come in order.
 
 mod call;
+mod cluster_commands;
 mod commands;
 mod connect_commands;
 mod connection;
@@ -36,6 +39,7 @@ mod permission;
 mod reply;
 mod sequence_commands;
 mod session;
+mod slots;
 mod transaction;
 
 pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

@@ -46,6 +46,7 @@ pub use admin::backup::{BackupPieces, BackupService};
 pub use admin::cluster::{ClusterService, NewMember};
 pub use admin::cluster_view::{ClusterView, NodeView};
 pub use admin::headroom::HeadroomLog;
+pub use admin::redis_nodes::RedisNode;
 pub use admin::shape_spec::ShapeSpec;
 pub use admin::snowflake_floor::SnowflakeFloor;
 pub use admin::tag_buffers::{HoldingsPage, TagHolding};
@@ -73,7 +74,7 @@ use crate::connection::answer_budget::AnswerBudget;
 use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica};
-use admin::notes;
+use admin::member_requests::answer_members;
 use admin::tag_creation::TagCreation;
 use grabber::Grabber;
 use leader::{LeaderParts, LeaderQueue};
@@ -150,7 +151,6 @@ impl Services {
             ledger: table.ledger().clone(),
             nonce,
         });
-        notes::answer_members(&replica, &leader);
         let task = ServiceTask { grabs: grabber, leader: engine };
         let creation =
             TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
@@ -170,8 +170,11 @@ impl Services {
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
             own: Default::default(),
+            redis: Default::default(),
             tags_max,
         };
+        let cluster = Arc::new(cluster);
+        answer_members(&cluster, &leader);
         let backup =
             BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));
         let audit = AuditService { replica: Arc::clone(&replica) };
@@ -188,7 +191,7 @@ impl Services {
             snowflakes,
             creation,
         };
-        let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
+        let (ids, tags) = (Arc::new(ids), Arc::new(tags));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)
     }

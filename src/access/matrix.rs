@@ -201,7 +201,7 @@ const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule 
 }
 
 /// Every command of the Redis protocol.
-pub(crate) const COMMANDS: [CommandRule; 27] = [
+pub(crate) const COMMANDS: [CommandRule; 31] = [
     rule("INCR", Needs::Issue, NamedTags::First),
     rule("INCRBY", Needs::Issue, NamedTags::First),
     rule("MINT", Needs::Issue, NamedTags::First),
@@ -220,6 +220,10 @@ pub(crate) const COMMANDS: [CommandRule; 27] = [
     rule("COMMAND", Needs::AnyRole, NamedTags::None),
     rule("CONFIG", Needs::AnyRole, NamedTags::None),
     rule("INFO", Needs::AnyRole, NamedTags::None),
+    rule("CLUSTER", Needs::AnyRole, NamedTags::None),
+    rule("READONLY", Needs::AnyRole, NamedTags::None),
+    rule("READWRITE", Needs::AnyRole, NamedTags::None),
+    rule("ASKING", Needs::AnyRole, NamedTags::None),
     rule("MULTI", Needs::AnyRole, NamedTags::None),
     rule("EXEC", Needs::AnyRole, NamedTags::None),
     rule("DISCARD", Needs::AnyRole, NamedTags::None),

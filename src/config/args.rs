@@ -157,6 +157,10 @@ pub struct ServeArgs {
     /// raft address that others are told]
     #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
     pub advertise_http: Option<String>,
+    /// Redis protocol address to tell others, if it is not --resp [default: its port, at the host of the client address
+    /// to tell others]
+    #[arg(long, env = "MINTLEAF_ADVERTISE_RESP", value_name = "HOST:PORT")]
+    pub advertise_resp: Option<String>,
     /// Raft address to tell others, if it is neither --raft nor the one in --peers
     #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
     pub advertise_raft: Option<String>,

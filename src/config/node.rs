@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub join: Option<String>,
     /// The client address that other nodes get; `None` for the bound one. Port 0 stands for the bound port.
     pub advertise_http: Option<String>,
+    /// The address that clients of the Redis protocol get; `None` for the port of `resp` at the host of the client address.
+    pub advertise_resp: Option<String>,
     /// The raft address that other nodes get: the flag's, else this node's among `peers`; `None` for the bound one.
     pub advertise_raft: Option<String>,
     /// Where the node is, for clients that prefer nodes near by.
@@ -145,6 +147,7 @@ impl NodeConfig {
             peers,
             join: remote("join", args.join)?,
             advertise_http,
+            advertise_resp: remote("advertise-resp", args.advertise_resp)?,
             advertise_raft,
             zone: zone(place.zone)?,
             peer_keys,

@@ -127,6 +127,7 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--peers", "1=0.0.0.0:1"], "--peers");
     refused(&["--node-id", "1", "--advertise-http", "0.0.0.0:8080"], "--advertise-http");
     refused(&["--node-id", "1", "--advertise-raft", "[::]:9080"], "--advertise-raft");
+    refused(&["--node-id", "1", "--advertise-resp", "0.0.0.0:6380"], "--advertise-resp");
     refused(&["--node-id", "1", "--snowflake-window", "0s"], "from 1s to 3600s");
     refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");

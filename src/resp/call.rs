@@ -1,6 +1,7 @@
 //! One command that is carried out, and what every command needs.
 
 use super::later::LaterReply;
+use super::parser::Args;
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
@@ -108,6 +109,13 @@ impl<'a> Call<'a> {
 pub(super) fn wrong_arguments(call: &mut Call<'_>, name: &str) -> CommandOutcome {
     let name = name.to_ascii_lowercase();
     call.refuse(&format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// Refuses a subcommand that a command does not have.
+pub(super) fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let (name, subcommand) = (args.get(0), args.get(1));
+    let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
+    call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
 }
 
 /// The first bytes of a client's input as text, for an error that quotes it.

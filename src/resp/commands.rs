@@ -2,11 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use super::call::{Call, CommandOutcome, QUOTED_BYTES_MAX, shown, wrong_arguments};
+use super::call::{
+    Call, CommandOutcome, QUOTED_BYTES_MAX, shown, unknown_subcommand, wrong_arguments,
+};
 use super::parser::Args;
+use super::reply::Reply;
 use super::transaction::{self, InTransaction};
-use super::{connect_commands, id_commands, permission, sequence_commands};
-use crate::access::{self, CommandRule};
+use super::{cluster_commands, connect_commands, id_commands, permission, sequence_commands};
+use crate::access::{self, CommandRule, NamedTags, Needs};
 
 type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
 
@@ -22,6 +25,8 @@ struct ServedCommand {
 }
 
 const ANY: usize = usize::MAX;
+/// How many commands at the end of the table no client sends on purpose.
+const UNLISTED: usize = 2;
 
 const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
     let in_transaction = InTransaction::Queued;
@@ -39,7 +44,7 @@ const fn at_once(name: &'static str, args: RangeInclusive<usize>, run: Handler) 
 }
 
 /// The commands; the most used ones stand first.
-static COMMANDS: [ServedCommand; 27] = [
+static COMMANDS: [ServedCommand; 31] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
     command("MINT", 1..=3, id_commands::mint),
@@ -59,6 +64,10 @@ static COMMANDS: [ServedCommand; 27] = [
     other("CLIENT", 1..=ANY, connect_commands::client),
     other("COMMAND", 0..=ANY, about_commands),
     other("CONFIG", 1..=ANY, connect_commands::config),
+    other("CLUSTER", 1..=ANY, cluster_commands::cluster),
+    other("READONLY", 0..=0, cluster_commands::any_node),
+    other("READWRITE", 0..=0, cluster_commands::any_node),
+    other("ASKING", 0..=0, cluster_commands::any_node),
     other("INFO", 0..=ANY, connect_commands::info),
     at_once("MULTI", 0..=0, transaction::multi),
     at_once("EXEC", 0..=0, transaction::exec),
@@ -105,6 +114,13 @@ pub(super) fn run(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     }
 }
 
+/// The command of this name, whatever its arguments are.
+#[inline]
+fn find(args: Args<'_>) -> Option<&'static ServedCommand> {
+    let name = args.get(0)?;
+    COMMANDS.iter().find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
+}
+
 /// The command with these arguments, if it is one and its sender may send it.
 ///
 /// # Errors
@@ -114,9 +130,7 @@ fn permitted(
     call: &mut Call<'_>,
     args: Args<'_>,
 ) -> Result<&'static ServedCommand, CommandOutcome> {
-    let name = args.get(0).unwrap_or_default();
-    let named = |command: &&ServedCommand| name.eq_ignore_ascii_case(command.name.as_bytes());
-    match COMMANDS.iter().find(named) {
+    match find(args) {
         Some(command) if command.args.contains(&(args.len() - 1)) => {
             match permission::denied(call, &command.rule, args) {
                 None => Ok(command),
@@ -180,19 +194,81 @@ fn hang_up(_: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
     CommandOutcome::Close
 }
 
-/// `COMMAND [COUNT|DOCS|INFO …]`: the reply has nothing that a client could complete or route by.
+/// `COMMAND [COUNT|DOCS|GETKEYS|INFO|LIST …]`: the commands. Clients of a cluster choose a node by the keys of a command,
+/// so they ask where these stand.
 fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let listed = &COMMANDS[..COMMANDS.len() - UNLISTED];
     let subcommand = args.get(1).map(<[u8]>::to_ascii_uppercase);
+    let mut reply = call.reply();
     match subcommand.as_deref() {
-        None | Some(b"LIST") => call.reply().array(0),
-        Some(b"COUNT") => call.reply().integer(COMMANDS.len() as u64),
-        Some(b"DOCS") => call.reply().map(0),
-        Some(b"INFO") => {
-            let names = args.skip(2).len();
-            call.reply().array(names);
-            (0..names).for_each(|_| call.reply().null());
+        None => {
+            reply.array(listed.len());
+            listed.iter().for_each(|command| command.describe(&mut reply));
         }
-        Some(_) => return call.refuse("ERR unknown subcommand of 'COMMAND'"),
+        Some(b"LIST") => {
+            reply.array(listed.len());
+            listed.iter().for_each(|command| reply.bulk(command.lower_name().as_bytes()));
+        }
+        Some(b"COUNT") => reply.integer(listed.len() as u64),
+        Some(b"DOCS") => reply.map(0),
+        Some(b"GETKEYS") => {
+            let keys = find(args.skip(2)).map(|command| command.keys(args.skip(2)));
+            let Some(keys) = keys.filter(|keys| keys.len() > 0) else {
+                return call.refuse("ERR The command has no key arguments");
+            };
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
+        }
+        Some(b"INFO") => {
+            let names = args.skip(2);
+            reply.array(names.len());
+            for at in 0..names.len() {
+                match find(names.skip(at)) {
+                    Some(command) => command.describe(&mut reply),
+                    None => reply.null(),
+                }
+            }
+        }
+        Some(_) => return unknown_subcommand(call, args),
     }
     CommandOutcome::Answered
+}
+
+impl ServedCommand {
+    fn lower_name(&self) -> String {
+        self.name.to_ascii_lowercase()
+    }
+
+    /// The keys among the arguments of this command.
+    fn keys<'a>(&self, args: Args<'a>) -> Args<'a> {
+        let count = match self.rule.tags {
+            NamedTags::None => 0,
+            NamedTags::First => 1,
+            NamedTags::All => ANY,
+        };
+        args.skip(1).first(count)
+    }
+
+    /// Writes what `COMMAND` says of it: name, arity, flags, first key, last key, step; and nothing of what Redis says
+    /// about permissions, routing, and subcommands.
+    fn describe(&self, reply: &mut Reply<'_>) {
+        let least = 1 + *self.args.start() as i64;
+        let flag = match (self.rule.needs, self.rule.tags) {
+            (Needs::Issue, _) => "write",
+            (_, NamedTags::None) => "fast",
+            _ => "readonly",
+        };
+        let (first, last) = match self.rule.tags {
+            NamedTags::None => (0, 0),
+            NamedTags::First => (1, 1),
+            NamedTags::All => (1, -1),
+        };
+        reply.array(10);
+        reply.bulk(self.lower_name().as_bytes());
+        reply.signed(if self.args.start() == self.args.end() { least } else { -least });
+        reply.array(1);
+        reply.simple(flag);
+        [first, last, first].into_iter().for_each(|number| reply.signed(number));
+        (0..4).for_each(|_| reply.array(0));
+    }
 }

@@ -1,6 +1,6 @@
 //! The commands that clients send at connect, and what the node says of itself. They give no ids.
 
-use super::call::{Call, CommandOutcome, number, shown, wrong_arguments};
+use super::call::{Call, CommandOutcome, number, shown, unknown_subcommand, wrong_arguments};
 use super::parser::Args;
 use super::permission;
 use super::reply::Reply;
@@ -147,7 +147,7 @@ fn greet(reply: &mut Reply<'_>, id: u64) {
         reply.bulk(key.as_bytes());
         reply.integer(value);
     }
-    for (key, value) in [("mode", "standalone"), ("role", "master")] {
+    for (key, value) in [("mode", "cluster"), ("role", "master")] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -202,12 +202,6 @@ pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     CommandOutcome::Answered
 }
 
-fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
-    let (name, subcommand) = (args.get(0), args.get(1));
-    let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
-    call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
-}
-
 /// `INFO [section …]`: the fields that clients look for, and some that are useful to people.
 pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let wanted = |section: &str| {
@@ -224,12 +218,12 @@ pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         (
             "Server",
             format!(
-                "redis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\nmintleaf_version:{version}\r\n"
+                "redis_version:{REDIS_VERSION}\r\nredis_mode:cluster\r\nmintleaf_version:{version}\r\n"
             ),
         ),
         ("Persistence", "loading:0\r\n".to_owned()),
         ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
-        ("Cluster", "cluster_enabled:0\r\n".to_owned()),
+        ("Cluster", "cluster_enabled:1\r\n".to_owned()),
         (
             "Mintleaf",
             format!("node_id:{}\r\nleader_id:{leader}\r\nready:{ready}\r\n", cluster.node_id),

@@ -24,6 +24,7 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 
 /// Serves one connection to its end. With tokens, the connection has to show one.
 pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
+    services.cluster.serve_redis_at(None, "a:2", 3);
     let (read, write) = tokio::io::split(stream);
     let (_node, drain) = crate::connection::drain::drain();
     let answers = services.answers.of(None);

@@ -4,6 +4,7 @@ use tokio::time::timeout;
 
 use super::pending;
 use super::reply::Reply;
+use super::slots::SlotsView;
 use crate::limits::REQUEST_MAX;
 use crate::metrics::Mode;
 use crate::service::{Error, IdService, KeyName, LastNumber, Services};
@@ -13,6 +14,8 @@ use crate::service::{Error, IdService, KeyName, LastNumber, Services};
 pub(super) enum LaterReply {
     /// The last number of a key.
     LastOfKey(KeyName),
+    /// Which nodes serve now, and their slots.
+    Slots(SlotsView),
     /// Whether a tag with this first id was created.
     Created { tag: String, start: u64, reply: CreatedReply },
 }
@@ -31,6 +34,7 @@ impl LaterReply {
     pub(super) fn mode(&self) -> Mode {
         match self {
             Self::LastOfKey(_) => Mode::Sequence,
+            Self::Slots(_) => Mode::Admin,
             Self::Created { .. } => Mode::Segment,
         }
     }
@@ -52,6 +56,11 @@ impl LaterReply {
     async fn write(self, services: &Services, reply: &mut Reply<'_>) -> Result<(), Error> {
         match self {
             Self::LastOfKey(of) => last_of_key(&services.ids, of, reply).await?,
+            Self::Slots(view) => {
+                let cluster = &services.cluster;
+                let nodes = cluster.redis_nodes().await;
+                view.write(&nodes, (cluster.node_id(), cluster.redis_address()), reply);
+            }
             Self::Created { tag, start, reply: style } => {
                 match (services.ids.create_if_new(&tag, start).await?, style) {
                     (created, CreatedReply::Integer) => reply.integer(u64::from(created)),

@@ -61,6 +61,11 @@ impl<'a> Args<'a> {
     pub(super) fn skip(self, count: usize) -> Self {
         Self { spans: self.spans.get(count..).unwrap_or_default(), ..self }
     }
+
+    /// The first `count` arguments, or all if there are fewer.
+    pub(super) fn first(self, count: usize) -> Self {
+        Self { spans: &self.spans[..count.min(self.spans.len())], ..self }
+    }
 }
 
 /// Reads commands; its buffers are kept from one command to the next.

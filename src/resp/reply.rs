@@ -32,6 +32,11 @@ impl Reply<'_> {
         self.line(b':', itoa::Buffer::new().format(number).as_bytes());
     }
 
+    /// An integer that may be negative.
+    pub(super) fn signed(&mut self, number: i64) {
+        self.line(b':', itoa::Buffer::new().format(number).as_bytes());
+    }
+
     pub(super) fn bulk(&mut self, bytes: &[u8]) {
         self.length(b'$', bytes.len());
         self.out.extend_from_slice(bytes);

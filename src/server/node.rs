@@ -85,7 +85,8 @@ impl RunningNode {
             (None, Some(keys)) => Security::Tls(keys.watch()),
             (None, None) => Security::Plain,
         };
-        let options = options(config, process, http_addr, security)?;
+        let advertise_http = advertised(config, http_addr);
+        let options = options(config, process, advertise_http.clone(), security)?;
         let assembly = Assembly {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
@@ -97,6 +98,10 @@ impl RunningNode {
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
         let services = &assembled.services;
+        if let Some(address) = resp_addr {
+            let advertised = config.advertise_resp.as_deref();
+            services.cluster.serve_redis_at(advertised, &advertise_http, address.port());
+        }
         let doors = AccessPolicy {
             tokens: tokens.as_ref().map(ClientTokens::current),
             insecure: config.insecure,
@@ -257,7 +262,7 @@ fn check_owner(data: &Path) -> Result<(), NodeFailure> {
 fn options(
     config: &NodeConfig,
     process: &Process,
-    http_addr: SocketAddr,
+    advertise_http: String,
     security: Security,
 ) -> Result<Options, io::Error> {
     Ok(Options {
@@ -268,7 +273,7 @@ fn options(
         moved: config.moved,
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
-        advertise_http: advertised(config, http_addr),
+        advertise_http,
         zone: config.zone.clone(),
         peers: config.peers.clone(),
         join: config.join.clone(),

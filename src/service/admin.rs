@@ -12,8 +12,10 @@
 //! backup          BackupService: the whole state, written while the node goes on
 //! cluster         ClusterService: membership, levels, clocks, readiness, metrics
 //!   headroom      the log's warning about a tag that is nearly used up
+//!   redis_nodes   which nodes serve the Redis protocol now, and where
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
+//! member_requests  what other members ask of this node
 //! ```
 
 pub(super) mod audit;
@@ -22,7 +24,9 @@ pub(super) mod cluster;
 pub(super) mod cluster_view;
 mod first_uses;
 pub(super) mod headroom;
+pub(super) mod member_requests;
 pub(super) mod notes;
+pub(super) mod redis_nodes;
 pub(super) mod shape_spec;
 pub(super) mod snowflake_floor;
 pub(super) mod tag_buffers;

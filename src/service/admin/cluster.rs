@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::audit;
 use super::cluster_view::ClusterView;
 use super::headroom::HeadroomLog;
+use super::redis_nodes::{RedisNode, RedisNodes};
 use super::worker_view::{ClockView, WorkersView};
 use crate::limits::GRAB_MAX;
 use crate::machine::clock::Clock;
@@ -40,6 +41,7 @@ pub struct ClusterService {
     pub(in crate::service) clock: Arc<dyn Clock>,
     pub(in crate::service) metrics: Arc<Metrics>,
     pub(in crate::service) own: OwnReadiness,
+    pub(in crate::service) redis: RedisNodes,
     /// Most names of tags that the cluster shall know.
     pub(in crate::service) tags_max: u64,
 }
@@ -66,6 +68,11 @@ impl ClusterService {
         view.level = self.replica.read(State::level);
         view.add_clocks(&self.clocks());
         view
+    }
+
+    /// This node's Raft id.
+    pub fn node_id(&self) -> u64 {
+        self.replica.node().node_id()
     }
 
     /// Raises the level of the cluster to the highest that all its members support.
@@ -209,6 +216,28 @@ impl ClusterService {
     /// Takes this node out of rotation for good, because it is about to end.
     pub fn begin_draining(&self) {
         self.own.begin_draining();
+    }
+
+    /// Records that clients of the Redis protocol find this node at `advertised`, or else at this port of the host of
+    /// its HTTP address. The first record stays.
+    pub(crate) fn serve_redis_at(&self, advertised: Option<&str>, http: &str, port: u16) {
+        self.redis.serve_at(advertised, http, port);
+    }
+
+    /// Where clients of the Redis protocol find this node, ready or not.
+    pub(crate) fn redis_address(&self) -> Option<&str> {
+        self.redis.own()
+    }
+
+    /// The nodes that serve clients of the Redis protocol now, by id.
+    pub(crate) async fn redis_nodes(&self) -> Arc<[RedisNode]> {
+        self.redis.now(self.replica.node(), || self.readiness().ready).await
+    }
+
+    /// The answer to another node that asks where clients of the Redis protocol find this one; `None` if it asks
+    /// something else.
+    pub(super) fn answer_about_redis(&self, request: &[u8]) -> Option<Vec<u8>> {
+        self.redis.answer(request, || self.readiness().ready)
     }
 
     /// Hands leadership to the voter that follows most closely. Nothing happens when this node does not lead, or cannot

@@ -5,17 +5,15 @@
 //! linearizable read. The leader passes a request to take note on to every member that it reaches. So a member also
 //! learns of it when the asking node cannot reach that member.
 
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mintleaf_codec as codec;
-use mintleaf_raft::{Handle, LeaderRequests, Pending};
+use mintleaf_raft::Handle;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::replica::Replica;
-use crate::service::leader::LeaderQueue;
 
 /// How long the answer to a change waits for nodes to take note. They hear of commits within a heartbeat.
 const NOTE_MAX: Duration = Duration::from_millis(500);
@@ -36,11 +34,6 @@ enum Note {
 impl Note {
     fn encode(self) -> Vec<u8> {
         codec::encode(FORMAT, &self)
-    }
-
-    /// Whether a request is one of these.
-    fn is(request: &[u8]) -> bool {
-        request.first() == Some(&FORMAT)
     }
 }
 
@@ -77,32 +70,20 @@ async fn pass_on(node: &Handle, deadline: Instant) {
     while asked.join_next().await.is_some() {}
 }
 
-/// Has this node answer what other members ask of it: `leader` what they ask of it as the leader.
-pub(in crate::service) fn answer_members(replica: &Arc<Replica>, leader: &LeaderQueue) {
-    let requests = MemberRequests { replica: Arc::downgrade(replica), leader: leader.clone() };
-    replica.node().answer_by(Arc::new(requests));
+/// Whether a request of another member is one to take note.
+pub(super) fn is_note(request: &[u8]) -> bool {
+    request.first() == Some(&FORMAT)
 }
 
-struct MemberRequests {
-    /// The replica holds the node, which holds this.
-    replica: Weak<Replica>,
-    leader: LeaderQueue,
-}
-
-impl LeaderRequests for MemberRequests {
-    fn answer(&self, request: Vec<u8>, deadline: Instant) -> Pending<'_, Option<Vec<u8>>> {
-        if !Note::is(&request) {
-            return self.leader.answer(request, deadline);
-        }
-        let replica = self.replica.clone();
-        Box::pin(async move {
-            let note = codec::decode_as(FORMAT, &request).ok()?;
-            let replica: Arc<Replica> = replica.upgrade()?;
-            match note {
-                Note::Take => replica.read_barrier(deadline).await.ok()?,
-                Note::PassOn => pass_on(replica.node(), deadline).await,
-            }
-            Some(Vec::new())
-        })
+/// Carries out a request of another member to take note, and returns the answer.
+pub(super) async fn answer(
+    replica: &Replica,
+    request: &[u8],
+    deadline: Instant,
+) -> Option<Vec<u8>> {
+    match codec::decode_as(FORMAT, request).ok()? {
+        Note::Take => replica.read_barrier(deadline).await.ok()?,
+        Note::PassOn => pass_on(replica.node(), deadline).await,
     }
+    Some(Vec::new())
 }

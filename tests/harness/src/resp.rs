@@ -14,6 +14,8 @@ pub enum Value {
     Error(String),
     /// `:`.
     Integer(u64),
+    /// `:`, below zero.
+    Negative(i64),
     /// `$`.
     Bulk(String),
     /// `_`, or a null bulk string.
@@ -115,6 +117,7 @@ impl<S: Read + Write> RedisClient<S> {
         Some(match kind {
             "+" => Value::Simple(rest.to_owned()),
             "-" => Value::Error(rest.to_owned()),
+            ":" if rest.starts_with('-') => Value::Negative(rest.parse().unwrap()),
             ":" => Value::Integer(rest.parse().unwrap()),
             "_" => Value::Null,
             "$" if rest == "-1" => Value::Null,

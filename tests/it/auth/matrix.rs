@@ -247,6 +247,7 @@ fn every_command_answers_every_role_as_documented() {
                     "SELECT" => "SELECT 0".to_owned(),
                     "CLIENT" => "CLIENT ID".to_owned(),
                     "CONFIG" => "CONFIG GET x".to_owned(),
+                    "CLUSTER" => "CLUSTER SLOTS".to_owned(),
                     "AUTH" => format!("AUTH issue {}", token("issue")),
                     "HELLO" => format!("HELLO 3 AUTH issue {}", token("issue")),
                     "EXEC" | "DISCARD" => {
