@@ -27,6 +27,13 @@ pub const ID_END: u64 = 1 << 63;
 /// `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
+/// Most pools of worker ids for programs, those that were deleted included: `state/lease_pools.rs`.
+pub const POOLS_MAX: usize = 256;
+/// Most characters in what the holder of a leased worker id calls itself: `state/command.rs`.
+pub const HOLDER_CHARS_MAX: usize = 128;
+/// Shortest lease of a worker id; the longest is [`AHEAD_MS_MAX`]. `state/command.rs`.
+pub const LEASE_MS_MIN: u64 = 5_000;
+
 /// Highest snowflake floor, in Unix milliseconds: no layout shows a later time. `state/change.rs`.
 pub const FLOOR_MS_MAX: u64 = 1 << 44;
 

@@ -44,6 +44,7 @@
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
 //!     window_bounds the pool, the longest window, the snowflake floor
+//!   lease_pools    worker ids for programs: pools, and the leases of them
 //!   headroom       how much is left of the tag that is nearest to its end
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out; stamp is what the log adds to it
@@ -56,6 +57,7 @@ mod audit;
 mod change;
 mod command;
 mod headroom;
+mod lease_pools;
 mod level;
 mod line_marks;
 mod period_lines;
@@ -80,9 +82,10 @@ pub use actor::Actor;
 pub use administration::AuditPage;
 pub use apply::{State, TagPage, VISITED_MAX};
 pub use audit::{Action, AuditEntry, Fact, Facts, Field};
-pub use change::{Change, MemberFacts};
+pub use change::{Change, MemberFacts, pool_facts};
 pub use command::Command;
 pub use headroom::HeadroomPage;
+pub use lease_pools::LeaseRow;
 pub use level::{LEVEL_MAX, first_version_of};
 pub use line_marks::{LastNumbers, LineMark, LineName, RaiseError};
 pub use protection::Protection;

@@ -10,8 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, FLOOR_MS_MAX, ID_END, ID_MAX,
-    IMPORT_CHARS_MAX, RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
+    ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, FLOOR_MS_MAX, HOLDER_CHARS_MAX, ID_END,
+    ID_MAX, IMPORT_CHARS_MAX, LEASE_MS_MIN, RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
 };
 
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
@@ -186,6 +186,10 @@ pub enum OutOfBounds {
     Shape,
     /// A line is one that a tag may have.
     Line,
+    /// A holder has at most [`HOLDER_CHARS_MAX`] characters, none of them a control character.
+    Holder,
+    /// A lease has [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
+    Lease,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -204,6 +208,11 @@ impl fmt::Display for OutOfBounds {
             Self::Floor => write!(f, "floor_ms must be at most {FLOOR_MS_MAX}"),
             Self::Shape => f.write_str("shape must have fields that go together"),
             Self::Line => f.write_str("line must be one that a tag may have"),
+            Self::Holder => write!(
+                f,
+                "holder must have at most {HOLDER_CHARS_MAX} characters, none of them a control character"
+            ),
+            Self::Lease => write!(f, "a lease must last {LEASE_MS_MIN} to {AHEAD_MS_MAX} ms"),
             Self::Import => write!(
                 f,
                 "import must be 1 to {IMPORT_CHARS_MAX} characters without control characters"

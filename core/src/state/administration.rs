@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use super::apply::{NewTag, State};
 use super::audit::{AuditEntry, Fact, Facts, Field};
-use super::change::{Change, floor_facts};
+use super::change::{Change, floor_facts, pool_facts};
 use super::response::Response;
 use super::tag_fields::TagFields;
 use crate::limits::ID_END;
@@ -44,7 +44,7 @@ impl State {
     /// Carries a change out. A change that has an effect gets an entry in the audit. A change that was rejected gets
     /// none, and neither does one that sets what a tag has already: such changes can be requested without end, and
     /// would push the others out.
-    pub(super) fn administer(&mut self, actor: &Actor, change: &Change) -> Response {
+    pub(super) fn administer(&mut self, now_ms: u64, actor: &Actor, change: &Change) -> Response {
         let row = |state: &Self| change.tag().and_then(|tag| state.tag(tag.as_str()));
         let row_before = row(self);
         let response = match change {
@@ -66,6 +66,8 @@ impl State {
             Change::ImportTag { import: _, tag, step, max_id, description } => {
                 self.import(tag, *step, *max_id, description)
             }
+            Change::SetPool { pool, workers } => self.pools.set(pool, workers),
+            Change::DeletePool { pool } => self.pools.delete(now_ms, pool),
             Change::SetNode { .. }
             | Change::RemoveNode { .. }
             | Change::TransferLeader { .. }
@@ -81,6 +83,10 @@ impl State {
             }
             &Response::Floor { before_ms, floor_ms } if before_ms < floor_ms => {
                 self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
+            }
+            Response::Pool { before, after } if before != after => {
+                let facts = (pool_facts(before.as_ref()), pool_facts(after.as_ref()));
+                self.record(actor, change, facts);
             }
             Response::Imported { before, row } if before.is_none_or(|mark| mark < row.max_id) => {
                 self.count_import(actor, change, before.is_none());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::audit::Audit;
 use super::command::Command;
+use super::lease_pools::{LeasePool, LeasePools, LeaseRow, WantedLease};
 use super::level::{Level, ROOT_KEY};
 use super::periods_before::PeriodsBefore;
 use super::protection::Protection;
@@ -17,7 +18,7 @@ use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
 use crate::shape::{RootKey, Shape};
-use crate::snowflake::{Format, Rules};
+use crate::snowflake::{Format, Rules, WorkerPool};
 use crate::tag::BizTag;
 
 /// Maximum number of entries that one page looks at. There may be many tombstones, which are never removed.
@@ -45,6 +46,8 @@ pub struct State {
     /// How many tags are not deleted.
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
+    /// Pools of worker ids for programs outside of the cluster.
+    pub(super) pools: LeasePools,
     pub(super) level: Level,
     pub(super) audit: Audit,
     /// A line that this state does not know begins this much higher than usual: the sum of the advances of all
@@ -97,7 +100,7 @@ impl State {
                 self.update(tag, &TagFields { step, max_id, description, ..TagFields::default() })
             }
             Command::DeleteTag { tag } => self.delete(tag),
-            Command::Administer { actor, change } => self.administer(actor, change),
+            Command::Administer { actor, change } => self.administer(now_ms, actor, change),
             Command::Grab { tag, size } => self.grab(tag, *size),
             &Command::GrabLine { ref tag, size, line, by } => {
                 self.grab_line(tag, LineGrab { size, line, by }, stamp)
@@ -127,6 +130,15 @@ impl State {
             Command::DrawRoot { root } => {
                 self.root.get_or_insert_with(|| root.clone());
                 Response::Noted
+            }
+            &Command::LeaseWorker { ref pool, nonce, ref holder, window_ms } => {
+                self.pools.lease(now_ms, pool, WantedLease { nonce, holder, window_ms })
+            }
+            &Command::RenewLease { ref pool, worker_id, nonce, window_ms } => {
+                self.pools.renew(now_ms, pool, (worker_id, nonce), window_ms)
+            }
+            &Command::GiveBackLease { ref pool, worker_id, nonce, unused_from_ms } => {
+                self.pools.give_back(pool, (worker_id, nonce), unused_from_ms)
             }
         }
     }
@@ -268,6 +280,30 @@ impl State {
     /// Every worker id that was ever used, in order.
     pub fn workers(&self) -> Vec<WorkerRow> {
         self.workers.rows().collect()
+    }
+
+    /// The pools that exist, in the order of their names: the worker ids of each, and how many leases of it last past
+    /// this millisecond.
+    pub fn pools(&self, now_ms: u64) -> Vec<(BizTag, WorkerPool, usize)> {
+        let shown = |(name, workers, pool): (&BizTag, &WorkerPool, &LeasePool)| {
+            let held = pool.rows(None).filter(|lease| lease.lasts_at(now_ms)).count();
+            (name.clone(), workers.clone(), held)
+        };
+        self.pools.live().map(shown).collect()
+    }
+
+    /// The worker ids of a pool that exists, and its leases that last past this millisecond: up to `limit`, from the
+    /// worker id above `after` on.
+    pub fn pool(
+        &self,
+        name: &str,
+        now_ms: u64,
+        after: Option<u16>,
+        limit: usize,
+    ) -> Option<(WorkerPool, Vec<LeaseRow>)> {
+        let (workers, pool) = self.pools.get(name)?;
+        let lasting = pool.rows(after).filter(|lease| lease.lasts_at(now_ms));
+        Some((workers.clone(), lasting.take(limit).collect()))
     }
 
     /// The last report of every node's clock, by node.

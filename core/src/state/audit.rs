@@ -35,7 +35,7 @@ pub struct AuditEntry {
     pub actor: Actor,
     /// What was done.
     pub action: Action,
-    /// What was changed: the name of a tag, of an import or `cluster`, or the id of a node.
+    /// What was changed: the name of a tag, a pool, an import or `cluster`, or the id of a node.
     pub target: Box<str>,
     /// What was there before, of what was changed.
     pub before: Facts,
@@ -68,6 +68,10 @@ pub enum Action {
     Restore,
     /// Tags were created, and marks of tags raised, by one import.
     ImportTags,
+    /// A pool of worker ids was made, or given more of them.
+    SetPool,
+    /// A pool of worker ids was deleted.
+    DeletePool,
 }
 
 impl Action {
@@ -85,6 +89,8 @@ impl Action {
             Self::RaiseSnowflakeFloor => "snowflake.floor",
             Self::Restore => "cluster.restore",
             Self::ImportTags => "tags.import",
+            Self::SetPool => "pool.set",
+            Self::DeletePool => "pool.delete",
         }
     }
 }
@@ -139,6 +145,8 @@ pub enum Field {
     Format,
     /// How many digits the hidden ids of a tag have.
     Digits,
+    /// The worker ids of a pool.
+    Workers,
 }
 
 impl Field {
@@ -167,6 +175,7 @@ impl Field {
             Self::TimeZone => "time_zone",
             Self::Format => "format",
             Self::Digits => "digits",
+            Self::Workers => "workers",
         }
     }
 }

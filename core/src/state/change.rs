@@ -5,12 +5,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Action, Fact, Facts, Field};
-use super::level::level_of;
+use super::level::{ROOT_KEY, level_of};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
 use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX};
 use crate::shape::{Kind, Order, Period, Shape};
+use crate::snowflake::WorkerPool;
 use crate::tag::{self, BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
@@ -112,6 +113,18 @@ pub enum Change {
         /// ignores the key in here.
         shape: Box<Shape>,
     },
+    /// Makes a pool of worker ids for programs, or gives it more worker ids.
+    SetPool {
+        /// The name.
+        pool: BizTag,
+        /// Its worker ids, at least those that it has.
+        workers: WorkerPool,
+    },
+    /// Deletes a pool of which no lease lasts.
+    DeletePool {
+        /// The name of an existing pool.
+        pool: BizTag,
+    },
 }
 
 /// What the audit says of a member.
@@ -161,9 +174,11 @@ impl Change {
                 require((1..=ID_END).contains(max_id), OutOfBounds::MaxId)?;
                 check_description(description)
             }
-            Self::DeleteTag { .. } | Self::TransferLeader { .. } | Self::RaiseLevel { .. } => {
-                Ok(())
-            }
+            Self::DeleteTag { .. }
+            | Self::TransferLeader { .. }
+            | Self::RaiseLevel { .. }
+            | Self::SetPool { .. }
+            | Self::DeletePool { .. } => Ok(()),
         }
     }
 
@@ -180,6 +195,7 @@ impl Change {
             | Self::RaiseSnowflakeFloor { .. }
             | Self::ImportTag { .. } => 1,
             Self::CreateShapedTag { shape, .. } => level_of(shape),
+            Self::SetPool { .. } | Self::DeletePool { .. } => ROOT_KEY,
         }
     }
 
@@ -218,10 +234,12 @@ impl Change {
             Self::RaiseLevel { .. } => Action::RaiseLevel,
             Self::RaiseSnowflakeFloor { .. } => Action::RaiseSnowflakeFloor,
             Self::ImportTag { .. } => Action::ImportTags,
+            Self::SetPool { .. } => Action::SetPool,
+            Self::DeletePool { .. } => Action::DeletePool,
         }
     }
 
-    /// What was changed: the name of a tag, of an import or `cluster`, or the id of a node.
+    /// What was changed: the name of a tag, a pool, an import or `cluster`, or the id of a node.
     pub fn target(&self) -> String {
         match self {
             Self::SetNode { id, .. } | Self::RemoveNode { id, .. } => id.to_string(),
@@ -229,6 +247,7 @@ impl Change {
             | Self::RaiseLevel { .. }
             | Self::RaiseSnowflakeFloor { .. } => "cluster".to_owned(),
             Self::ImportTag { import, .. } => import.to_string(),
+            Self::SetPool { pool, .. } | Self::DeletePool { pool } => pool.to_string(),
             _ => self.tag().map(BizTag::to_string).unwrap_or_default(),
         }
     }
@@ -261,10 +280,18 @@ impl Change {
             | Self::CreateShapedTag { .. }
             | Self::UpdateTag { .. }
             | Self::DeleteTag { .. }
-            | Self::ImportTag { .. } => Default::default(),
+            | Self::ImportTag { .. }
+            | Self::SetPool { .. }
+            | Self::DeletePool { .. } => Default::default(),
             Self::RaiseSnowflakeFloor { floor_ms } => (Facts::default(), floor_facts(*floor_ms)),
         }
     }
+}
+
+/// What the audit says of the worker ids of a pool; nothing of none.
+pub fn pool_facts(workers: Option<&WorkerPool>) -> Facts {
+    let text = |workers: &WorkerPool| Fact::Text(workers.to_string().into());
+    workers.map(|workers| (Field::Workers, text(workers))).into_iter().collect()
 }
 
 /// What the audit says of the snowflake floor; nothing of none.

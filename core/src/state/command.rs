@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::actor::Actor;
 use super::change::Change;
 use super::level::{ROOT_KEY, SHAPES};
-use super::tag_fields::{check_description, check_step, require};
-use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
+use super::tag_fields::{check_description, check_step, is_holder, require};
+use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, LEASE_MS_MIN, STEP_MAX};
 use crate::shape::{Leadership, Line, RootKey};
 use crate::snowflake::{Format, Rules};
 use crate::tag::{BizTag, OutOfBounds};
@@ -146,6 +146,39 @@ pub enum Command {
         /// The key, drawn for this.
         root: RootKey,
     },
+    /// Leases a worker id of a pool to one program.
+    LeaseWorker {
+        /// The name of an existing pool.
+        pool: BizTag,
+        /// Names the lease for as long as it lasts; no other lease ever has the same.
+        nonce: u128,
+        /// What the program calls itself: at most [`HOLDER_CHARS_MAX`](crate::limits::HOLDER_CHARS_MAX) characters.
+        holder: Box<str>,
+        /// How long the lease lasts from now on, [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
+        window_ms: u64,
+    },
+    /// Extends the lease of a worker id, for the program that holds it.
+    RenewLease {
+        /// The name of an existing pool.
+        pool: BizTag,
+        /// The worker id.
+        worker_id: u16,
+        /// The lease.
+        nonce: u128,
+        /// How far the lease shall reach from now on, [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
+        window_ms: u64,
+    },
+    /// Gives a leased worker id back, with all of its milliseconds that were not used.
+    GiveBackLease {
+        /// The name of an existing pool.
+        pool: BizTag,
+        /// The worker id.
+        worker_id: u16,
+        /// The lease.
+        nonce: u128,
+        /// First millisecond that the program has not stamped and never will.
+        unused_from_ms: u64,
+    },
 }
 
 impl Command {
@@ -180,7 +213,13 @@ impl Command {
             Self::FixRules { rules } => {
                 require((1..=AHEAD_MS_MAX).contains(&rules.window_ms_max()), OutOfBounds::Window)
             }
-            Self::FixFormat { .. }
+            Self::LeaseWorker { holder, window_ms, .. } => {
+                require(is_holder(holder), OutOfBounds::Holder)?;
+                check_lease(*window_ms)
+            }
+            Self::RenewLease { window_ms, .. } => check_lease(*window_ms),
+            Self::GiveBackLease { .. }
+            | Self::FixFormat { .. }
             | Self::ReportClock { .. }
             | Self::ReleaseWorker { .. }
             | Self::LiftWindow { .. }
@@ -206,7 +245,14 @@ impl Command {
             | Self::LiftWindow { .. } => 1,
             Self::Administer { change, .. } => change.level(),
             Self::GrabLine { .. } => SHAPES,
-            Self::DrawRoot { .. } => ROOT_KEY,
+            Self::DrawRoot { .. }
+            | Self::LeaseWorker { .. }
+            | Self::RenewLease { .. }
+            | Self::GiveBackLease { .. } => ROOT_KEY,
         }
     }
+}
+
+fn check_lease(window_ms: u64) -> Result<(), OutOfBounds> {
+    require((LEASE_MS_MIN..=AHEAD_MS_MAX).contains(&window_ms), OutOfBounds::Lease)
 }

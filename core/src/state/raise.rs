@@ -48,6 +48,7 @@ impl State {
             // How many tags exist.
             tags: _,
             workers,
+            pools,
             level,
             audit: _,
             advance,
@@ -63,6 +64,7 @@ impl State {
         });
         shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag()), lasts(shaped.tag())));
         workers.rise(*floor_ms);
+        pools.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
         // A new cluster begins at the level that all its founders support, and this build is the only one.
         level.raise(LEVEL_MAX, first_version_of(LEVEL_MAX));

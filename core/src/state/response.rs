@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::level::{ROOT_KEY, SHAPES, level_of};
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
-use crate::snowflake::{Format, Rules};
+use crate::snowflake::{Format, Rules, WorkerPool};
 use crate::tag::OutOfBounds;
 
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
 /// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen),
-/// [`BelowFloor`](Self::BelowFloor), and from [`OtherShape`](Self::OtherShape) to
-/// [`NoRootKey`](Self::NoRootKey) are rejections: the command changed nothing.
+/// [`BelowFloor`](Self::BelowFloor), from [`OtherShape`](Self::OtherShape) to [`NoRootKey`](Self::NoRootKey), and from
+/// [`UnknownPool`](Self::UnknownPool) on are rejections: the command changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -125,6 +125,24 @@ pub enum Response {
     PeriodClosed,
     /// The cluster has no root key yet, which the tag's key would be made from.
     NoRootKey,
+    /// The pool was made, given more worker ids, or deleted.
+    Pool {
+        /// Its worker ids before; absent where there was none.
+        before: Option<WorkerPool>,
+        /// Its worker ids now; absent where it was deleted.
+        after: Option<WorkerPool>,
+    },
+    /// There is no such pool, or it was deleted.
+    UnknownPool,
+    /// A worker id of the pool would be missing.
+    PoolShrinks,
+    /// A lease of the pool lasts.
+    PoolHeld {
+        /// When the last of them ends, in Unix milliseconds.
+        until_ms: u64,
+    },
+    /// There are as many names of pools as the state keeps.
+    TooManyPools,
 }
 
 impl Response {
@@ -143,7 +161,12 @@ impl Response {
     /// The lowest level of a cluster that gives this response.
     pub(crate) fn level(&self) -> u32 {
         match self {
-            Self::NoRootKey => ROOT_KEY,
+            Self::NoRootKey
+            | Self::Pool { .. }
+            | Self::UnknownPool
+            | Self::PoolShrinks
+            | Self::PoolHeld { .. }
+            | Self::TooManyPools => ROOT_KEY,
             Self::ShapedTag { shape, .. } => level_of(shape),
             Self::OtherShape | Self::OtherTerm | Self::PeriodOver { .. } | Self::PeriodClosed => {
                 SHAPES

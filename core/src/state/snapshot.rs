@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::apply::State;
 use super::audit::AuditEntry;
+use super::lease_pools::{Lease, PoolHead};
 use super::level::{Level, ROOT_KEY, level_of};
 use super::periods_before::PeriodsBefore;
 use super::shaped_entry::ShapedEntry;
@@ -34,10 +35,13 @@ const SECTION_LINES_MAX: usize = 256;
 /// have.
 const SECTION_AUDIT_MAX: usize = 128;
 
-/// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit and `S` one of a shaped
-/// tag, owned or borrowed. `level.rs` says how a kind is added.
+/// Leases in one section at most: the longest of them take less than half of what a section may have.
+const SECTION_LEASES_MAX: usize = 256;
+
+/// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit, `S` one of a shaped tag, and
+/// `P` a lease of a pool, owned or borrowed. `level.rs` says how a kind is added.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Section<L, W, A, S> {
+pub(crate) enum Section<L, W, A, S, P> {
     Header {
         clock_ms: u64,
         /// How many entries of tags there are, tombstones included.
@@ -59,13 +63,19 @@ pub(crate) enum Section<L, W, A, S> {
     PeriodsBefore(PeriodsBefore),
     /// When the last window ends whose worker id was given on before its holder gave it back.
     GivenOn(u64),
+    /// Below which no lease of a pool begins.
+    PoolsFloor(u64),
+    /// A pool of worker ids, before its leases.
+    Pool(PoolHead),
+    /// Leases of the last pool, by worker id.
+    Leases(Vec<(u16, P)>),
 }
 
 /// A section of a state that is written.
 pub(crate) type SectionWritten<'a> =
-    Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry, &'a ShapedEntry>;
+    Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry, &'a ShapedEntry, &'a Lease>;
 /// A section that was read.
-pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry>;
+pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, Lease>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -91,6 +101,7 @@ impl FrozenState {
             shaped,
             tags: _,
             workers,
+            pools,
             level,
             audit,
             advance,
@@ -126,6 +137,13 @@ impl FrozenState {
         let before = Some(*periods_before).filter(|before| *before != PeriodsBefore::default());
         let third = root.into_iter().chain(before.map(Section::PeriodsBefore));
         let third = third.chain(given_on_ms.map(Section::GivenOn));
+        let floor_ms = Some(pools.floor_ms()).filter(|floor_ms| *floor_ms > 0);
+        let pools = pools.written().flat_map(|(head, leases)| {
+            let chunks = leases.chunks(SECTION_LEASES_MAX);
+            let chunks: Vec<_> = chunks.map(|chunk| Section::Leases(owned(chunk))).collect();
+            iter::once(Section::Pool(head)).chain(chunks)
+        });
+        let third = third.chain(floor_ms.map(Section::PoolsFloor)).chain(pools);
         let mut recorded = audit.after(0).peekable();
         let audit = iter::from_fn(move || {
             recorded.peek()?;
@@ -135,6 +153,10 @@ impl FrozenState {
         let sections = sections.chain(workers).chain(bounds).chain(advance);
         sections.chain(third).chain(audit).chain(iter::once(Section::End))
     }
+}
+
+fn owned<'a>(leases: &[(&'a u16, &'a Lease)]) -> Vec<(u16, &'a Lease)> {
+    leases.iter().map(|(id, lease)| (**id, *lease)).collect()
 }
 
 /// Why sections do not make a state.
@@ -201,6 +223,11 @@ impl Restorer {
                 state.workers.note_given_on(until_ms);
                 was_ms == 0 && until_ms > 0
             })?,
+            Section::PoolsFloor(floor_ms) => {
+                self.take_third(|state| state.pools.take_floor(floor_ms))?;
+            }
+            Section::Pool(head) => self.take_third(|state| state.pools.take_pool(head))?,
+            Section::Leases(leases) => self.take_third(|state| state.pools.take_leases(leases))?,
             Section::Audit(entries) => {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
             }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::protection::Protection;
-use crate::limits::{DESCRIPTION_CHARS_MAX, ID_END, STEP_MAX};
+use crate::limits::{DESCRIPTION_CHARS_MAX, HOLDER_CHARS_MAX, ID_END, STEP_MAX};
 use crate::tag::{self, OutOfBounds};
 
 /// The fields of a tag that shall change; what is absent stays as it is.
@@ -36,6 +36,11 @@ impl TagFields {
 
 pub(super) fn require(holds: bool, bound: OutOfBounds) -> Result<(), OutOfBounds> {
     if holds { Ok(()) } else { Err(bound) }
+}
+
+/// Whether the holder of a leased worker id may call itself this; no text is the default.
+pub(super) fn is_holder(text: &str) -> bool {
+    !tag::exceeds(text, HOLDER_CHARS_MAX) && !text.chars().any(char::is_control)
 }
 
 pub(super) fn check_step(step: u32) -> Result<(), OutOfBounds> {

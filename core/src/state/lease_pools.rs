@@ -1,0 +1,480 @@
+//! Pools of worker ids for programs outside of the cluster, and the leases of them.
+//!
+//! Each worker id of a pool has a number line of milliseconds, as the cluster's own worker ids have, kept by the same
+//! code (`worker_entry.rs`): a lease is a window of it, and only its holder may stamp what lies in there. A fence falls
+//! in one case: its holder gives back what it has not stamped and never will.
+//!
+//! `now_ms` is the stamp of the log entry as it is, as for the cluster's own worker ids. Uniqueness does not depend on
+//! it: no lease begins below the fence of its worker id, or below the floors under it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::response::Response;
+use super::worker_entry::WorkerEntry;
+use crate::limits::{AHEAD_MS_MAX, POOLS_MAX};
+use crate::snowflake::WorkerPool;
+use crate::tag::BizTag;
+
+/// All pools, with the names of those that were deleted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LeasePools {
+    pools: BTreeMap<BizTag, Arc<LeasePool>>,
+    /// No lease of any pool begins below it. It rises when a copy becomes the state of a new cluster, whose old leases
+    /// no copy knows.
+    floor_ms: u64,
+}
+
+/// One pool. A copy of the state shares it until its next change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LeasePool {
+    /// `None` once the pool was deleted.
+    workers: Option<WorkerPool>,
+    /// The highest fence of any lease of before a deletion: the pool goes on above it if it is made again.
+    floor_ms: u64,
+    /// The worker ids that were ever leased, each with its last lease.
+    leases: BTreeMap<u16, Lease>,
+}
+
+/// One worker id of a pool that was ever leased.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Lease {
+    entry: WorkerEntry,
+    /// What the holder calls itself.
+    holder: Box<str>,
+}
+
+/// A pool as a snapshot has it, without its leases.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct PoolHead {
+    pool: BizTag,
+    workers: Option<WorkerPool>,
+    floor_ms: u64,
+}
+
+/// One lease as it is shown.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeaseRow {
+    /// The worker id.
+    pub worker_id: u16,
+    /// What the holder calls itself.
+    pub holder: String,
+    /// Names the lease; `None` once it was given back.
+    pub nonce: Option<u128>,
+    /// The first Unix millisecond that the holder may stamp.
+    pub from_ms: u64,
+    /// The first one that it may not.
+    pub until_ms: u64,
+}
+
+impl LeaseRow {
+    /// Whether the holder may stamp this millisecond or a later one.
+    pub fn lasts_at(&self, now_ms: u64) -> bool {
+        self.nonce.is_some() && self.until_ms > now_ms
+    }
+}
+
+/// The lease that a program asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WantedLease<'a> {
+    /// Names the lease.
+    pub(super) nonce: u128,
+    pub(super) holder: &'a str,
+    pub(super) window_ms: u64,
+}
+
+impl LeasePools {
+    pub(super) fn floor_ms(&self) -> u64 {
+        self.floor_ms
+    }
+
+    /// The pools that exist, in the order of their names.
+    pub(super) fn live(&self) -> impl Iterator<Item = (&BizTag, &WorkerPool, &LeasePool)> {
+        self.pools.iter().filter_map(|(name, pool)| Some((name, pool.workers.as_ref()?, &**pool)))
+    }
+
+    /// A pool that exists.
+    pub(super) fn get(&self, name: &str) -> Option<(&WorkerPool, &LeasePool)> {
+        let pool = self.pools.get(name)?;
+        Some((pool.workers.as_ref()?, &**pool))
+    }
+
+    /// Makes a pool, or gives it more worker ids.
+    pub(super) fn set(&mut self, name: &BizTag, workers: &WorkerPool) -> Response {
+        if !self.pools.contains_key(name) && self.pools.len() >= POOLS_MAX {
+            return Response::TooManyPools;
+        }
+        let pool = Arc::make_mut(self.pools.entry(name.clone()).or_default());
+        let before = pool.workers.clone();
+        if before.iter().flat_map(WorkerPool::worker_ids).any(|id| !workers.contains(id)) {
+            return Response::PoolShrinks;
+        }
+        pool.workers = Some(workers.clone());
+        Response::Pool { before, after: pool.workers.clone() }
+    }
+
+    /// Deletes a pool of which no lease lasts. The name keeps the highest fence, so the pool goes on above it.
+    pub(super) fn delete(&mut self, now_ms: u64, name: &BizTag) -> Response {
+        let Some(pool) = self.live_mut(name) else { return Response::UnknownPool };
+        let fences = pool.leases.values().map(|lease| lease.entry.fence_ms());
+        let last_ms = fences.max().unwrap_or(0);
+        let held = pool.leases.values().filter(|lease| lease.entry.nonce().is_some());
+        if held.map(|lease| lease.entry.fence_ms()).any(|fence_ms| fence_ms > now_ms) {
+            return Response::PoolHeld { until_ms: last_ms };
+        }
+        pool.floor_ms = pool.floor_ms.max(last_ms);
+        pool.leases.clear();
+        Response::Pool { before: pool.workers.take(), after: None }
+    }
+
+    /// Leases the first worker id of a pool that was never leased, or else the one that has rested longest.
+    pub(super) fn lease(
+        &mut self,
+        now_ms: u64,
+        name: &BizTag,
+        wanted: WantedLease<'_>,
+    ) -> Response {
+        let floor_ms = self.floor_ms;
+        let Some(pool) = self.live_mut(name) else { return Response::UnknownPool };
+        let (start_ms, end_ms) =
+            (now_ms.max(floor_ms).max(pool.floor_ms), now_ms.saturating_add(wanted.window_ms));
+        if start_ms >= end_ms {
+            return Response::BelowFloor { floor_ms: start_ms };
+        }
+        let worker_id = pool.longest_rested();
+        let lease = pool.leases.entry(worker_id).or_default();
+        if lease.entry.fence_ms() > start_ms {
+            return Response::NoWorkerFree { free_from_ms: lease.entry.fence_ms() };
+        }
+        lease.entry.grant(0, wanted.nonce, start_ms, end_ms);
+        lease.holder = wanted.holder.into();
+        lease.entry.window(worker_id)
+    }
+
+    /// Extends a lease that its holder still has. A lease of before a restore is over: its worker id may have been
+    /// leased again since the copy was made.
+    pub(super) fn renew(
+        &mut self,
+        now_ms: u64,
+        name: &BizTag,
+        lease: (u16, u128),
+        window_ms: u64,
+    ) -> Response {
+        let floor_ms = self.floor_ms;
+        let Some(pool) = self.live_mut(name) else { return Response::UnknownPool };
+        let (worker_id, nonce) = lease;
+        let Some(lease) = pool.leases.get_mut(&worker_id) else { return Response::NotHolder };
+        let is_over = lease.entry.floor_ms() < floor_ms;
+        if is_over || !lease.entry.extend(nonce, now_ms, now_ms.saturating_add(window_ms)) {
+            return Response::NotHolder;
+        }
+        lease.entry.window(worker_id)
+    }
+
+    /// Ends a lease, and takes back what its holder will never stamp: all from `unused_from_ms` on.
+    pub(super) fn give_back(
+        &mut self,
+        name: &BizTag,
+        lease: (u16, u128),
+        unused_from_ms: u64,
+    ) -> Response {
+        let floor_ms = self.floor_ms;
+        let Some(pool) = self.live_mut(name) else { return Response::UnknownPool };
+        let (worker_id, nonce) = lease;
+        let lease = pool.leases.get_mut(&worker_id);
+        let lease = lease.filter(|lease| lease.entry.floor_ms() >= floor_ms);
+        let released = lease.is_some_and(|lease| lease.entry.release(nonce, unused_from_ms));
+        if released { Response::Noted } else { Response::NotHolder }
+    }
+
+    /// Raises what leases begin at, for a cluster that is made of a copy. Every lease of the old cluster began before
+    /// `floor_ms`, so it ends within the longest time that a lease may have from there.
+    pub(super) fn rise(&mut self, floor_ms: u64) {
+        let Self { pools: _, floor_ms: floor } = self;
+        *floor = (*floor).max(floor_ms.saturating_add(AHEAD_MS_MAX));
+    }
+
+    fn live_mut(&mut self, name: &BizTag) -> Option<&mut LeasePool> {
+        let pool = self.pools.get_mut(name).filter(|pool| pool.workers.is_some())?;
+        Some(Arc::make_mut(pool))
+    }
+
+    /// What a snapshot has of each pool, in the order of their names.
+    pub(super) fn written(&self) -> impl Iterator<Item = (PoolHead, Vec<(&u16, &Lease)>)> {
+        self.pools.iter().map(|(pool, kept)| {
+            let LeasePool { workers, floor_ms, leases } = &**kept;
+            let head =
+                PoolHead { pool: pool.clone(), workers: workers.clone(), floor_ms: *floor_ms };
+            (head, leases.iter().collect())
+        })
+    }
+
+    /// Takes in what a snapshot says of all pools; false for what no state could have written.
+    #[must_use]
+    pub(super) fn take_floor(&mut self, floor_ms: u64) -> bool {
+        let was_ms = std::mem::replace(&mut self.floor_ms, floor_ms);
+        was_ms == 0 && floor_ms > 0
+    }
+
+    /// Takes in a pool above all others, without its leases; false for one that no state could have written.
+    #[must_use]
+    pub(super) fn take_pool(&mut self, head: PoolHead) -> bool {
+        let PoolHead { pool, workers, floor_ms } = head;
+        let ascends = self.pools.last_key_value().is_none_or(|(last, _)| *last < pool);
+        let kept = LeasePool { workers, floor_ms, leases: BTreeMap::new() };
+        self.pools.insert(pool, Arc::new(kept));
+        ascends && self.pools.len() <= POOLS_MAX
+    }
+
+    /// Takes in leases of the last pool, above all others; false for those that no state could have written.
+    #[must_use]
+    pub(super) fn take_leases(&mut self, leases: Vec<(u16, Lease)>) -> bool {
+        let Some(mut last) = self.pools.last_entry() else { return false };
+        let pool = Arc::make_mut(last.get_mut());
+        let Some(workers) = pool.workers.clone() else { return false };
+        !leases.is_empty()
+            && leases.into_iter().all(|(worker_id, lease)| {
+                let above = pool.leases.last_key_value().is_none_or(|(last, _)| *last < worker_id);
+                let fits = above && workers.contains(worker_id) && lease.is_sound();
+                pool.leases.insert(worker_id, lease);
+                fits
+            })
+    }
+}
+
+impl LeasePool {
+    /// The worker ids that were ever leased, from the one above `after` on.
+    pub(super) fn rows(&self, after: Option<u16>) -> impl Iterator<Item = LeaseRow> {
+        let begin = after.map_or(0, |after| u32::from(after) + 1);
+        let above = self.leases.iter().filter(move |(id, _)| u32::from(**id) >= begin);
+        above.map(|(&worker_id, lease)| LeaseRow {
+            worker_id,
+            holder: lease.holder.to_string(),
+            nonce: lease.entry.nonce(),
+            from_ms: lease.entry.floor_ms(),
+            until_ms: lease.entry.fence_ms(),
+        })
+    }
+
+    /// The first worker id that was never leased, or else the one with the lowest fence.
+    fn longest_rested(&self) -> u16 {
+        let workers = || self.workers.iter().flat_map(WorkerPool::worker_ids);
+        let fence_ms = |id: &u16| self.leases.get(id).map_or(0, |lease| lease.entry.fence_ms());
+        let unused = workers().find(|id| !self.leases.contains_key(id));
+        unused.or_else(|| workers().min_by_key(fence_ms)).unwrap_or_default()
+    }
+}
+
+impl Lease {
+    /// Whether a lease that was read could have been written.
+    fn is_sound(&self) -> bool {
+        self.entry.is_sound() && super::tag_fields::is_holder(&self.holder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encoding::read_snapshot;
+    use crate::state::level::ROOT_KEY;
+    use crate::state::tests::{tag, written};
+    use crate::state::{Actor, Change, Command, Raise, State};
+
+    const MINUTE_MS: u64 = 60_000;
+
+    fn set(state: &mut State, workers: &str) -> Response {
+        let change = Change::SetPool { pool: tag("shops"), workers: workers.parse().unwrap() };
+        administer(state, 0, change)
+    }
+
+    fn delete(state: &mut State, now_ms: u64) -> Response {
+        administer(state, now_ms, Change::DeletePool { pool: tag("shops") })
+    }
+
+    fn administer(state: &mut State, now_ms: u64, change: Change) -> Response {
+        state.apply(now_ms, &Command::Administer { actor: Actor::default(), change })
+    }
+
+    fn lease(state: &mut State, now_ms: u64, nonce: u128) -> Response {
+        let (pool, holder) = (tag("shops"), "shop-7".into());
+        state.apply(now_ms, &Command::LeaseWorker { pool, nonce, holder, window_ms: MINUTE_MS })
+    }
+
+    fn renew(state: &mut State, now_ms: u64, worker_id: u16, nonce: u128) -> Response {
+        let pool = tag("shops");
+        let renew = Command::RenewLease { pool, worker_id, nonce, window_ms: MINUTE_MS };
+        state.apply(now_ms, &renew)
+    }
+
+    fn give_back(state: &mut State, worker_id: u16, nonce: u128, unused_from_ms: u64) -> Response {
+        let pool = tag("shops");
+        state.apply(0, &Command::GiveBackLease { pool, worker_id, nonce, unused_from_ms })
+    }
+
+    fn window(worker_id: u16, floor_ms: u64, fence_ms: u64) -> Response {
+        Response::Window { worker_id, floor_ms, fence_ms }
+    }
+
+    /// A pool of two worker ids, both leased from 1,000 on by the nonces 70 and 71.
+    fn full() -> State {
+        let mut state = State::default();
+        assert!(matches!(set(&mut state, "0-1"), Response::Pool { before: None, .. }));
+        assert_eq!(lease(&mut state, 1_000, 70), window(0, 1_000, 61_000));
+        assert_eq!(lease(&mut state, 1_000, 71), window(1, 1_000, 61_000));
+        state
+    }
+
+    #[test]
+    fn no_two_leases_of_a_worker_id_share_a_millisecond_whatever_the_stamps_say() {
+        let mut state = full();
+        assert_eq!(lease(&mut state, 60_999, 72), Response::NoWorkerFree { free_from_ms: 61_000 });
+        assert_eq!(lease(&mut state, 0, 72), Response::NoWorkerFree { free_from_ms: 61_000 });
+        assert_eq!(lease(&mut state, 61_000, 72), window(0, 61_000, 121_000));
+        // The holder of before comes late, and is refused.
+        assert_eq!(renew(&mut state, 61_001, 0, 70), Response::NotHolder);
+        // The other one comes late too, but before any other program: it goes on.
+        assert_eq!(renew(&mut state, 61_001, 1, 71), window(1, 1_000, 121_001));
+    }
+
+    #[test]
+    fn a_renewal_never_shortens_a_lease() {
+        let mut state = full();
+        assert_eq!(renew(&mut state, 31_000, 0, 70), window(0, 1_000, 91_000));
+        assert_eq!(renew(&mut state, 500, 0, 70), window(0, 1_000, 91_000));
+    }
+
+    #[test]
+    fn what_the_holder_gives_back_and_nothing_else_is_leased_again() {
+        let mut state = full();
+        assert_eq!(give_back(&mut state, 0, 71, 2_000), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, 70, 2_000), Response::Noted);
+        assert_eq!(lease(&mut state, 1_999, 72), Response::NoWorkerFree { free_from_ms: 2_000 });
+        assert_eq!(lease(&mut state, 2_000, 72), window(0, 2_000, 62_000));
+        // The lease is over for its first holder, however late that one comes.
+        assert_eq!(give_back(&mut state, 0, 70, 2_500), Response::NotHolder);
+        assert_eq!(renew(&mut state, 2_500, 0, 70), Response::NotHolder);
+    }
+
+    #[test]
+    fn a_pool_grows_and_does_not_shrink() {
+        let mut state = full();
+        assert_eq!(set(&mut state, "1-5"), Response::PoolShrinks);
+        assert!(matches!(set(&mut state, "0-2"), Response::Pool { .. }));
+        assert_eq!(lease(&mut state, 1_000, 72), window(2, 1_000, 61_000));
+        let entries = state.audit_page(0, usize::MAX, |_| true).entries;
+        assert_eq!(entries.len(), 2, "the refusal is not recorded");
+        assert!(matches!(set(&mut state, "0-2"), Response::Pool { .. }));
+        assert_eq!(state.audit_page(0, usize::MAX, |_| true).entries.len(), 2, "nothing changed");
+    }
+
+    #[test]
+    fn a_pool_that_is_made_again_goes_on_above_the_leases_of_before() {
+        let mut state = full();
+        assert_eq!(delete(&mut state, 60_999), Response::PoolHeld { until_ms: 61_000 });
+        assert!(matches!(delete(&mut state, 61_000), Response::Pool { after: None, .. }));
+        assert_eq!(delete(&mut state, 61_000), Response::UnknownPool);
+        assert_eq!(lease(&mut state, 61_000, 72), Response::UnknownPool);
+        assert!(matches!(set(&mut state, "5"), Response::Pool { before: None, .. }));
+        // The clocks went back since.
+        assert_eq!(lease(&mut state, 30_000, 72), window(5, 61_000, 90_000));
+        assert_eq!(renew(&mut state, 61_500, 0, 70), Response::NotHolder);
+    }
+
+    #[test]
+    fn a_restored_cluster_knows_no_lease_of_before_and_leases_nothing_that_may_have_been() {
+        let raise = Raise { floor_ms: 100_000, ..Raise::default() };
+        let mut state = full().raised(&raise).unwrap();
+        let free_ms = 100_000 + AHEAD_MS_MAX;
+        assert_eq!(renew(&mut state, 50_000, 0, 70), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, 70, 2_000), Response::NotHolder);
+        assert_eq!(lease(&mut state, 100_000, 72), Response::BelowFloor { floor_ms: free_ms });
+        assert_eq!(lease(&mut state, free_ms, 72), window(0, free_ms, free_ms + MINUTE_MS));
+    }
+
+    #[test]
+    fn a_snapshot_keeps_every_pool_and_lease() {
+        let raise = Raise { floor_ms: 1, ..Raise::default() };
+        let mut state = full().raised(&raise).unwrap();
+        assert_eq!(give_back(&mut full(), 1, 71, 5_000), Response::Noted);
+        let gone = Change::SetPool { pool: tag("gone"), workers: "3".parse().unwrap() };
+        administer(&mut state, 0, gone);
+        administer(&mut state, 0, Change::DeletePool { pool: tag("gone") });
+        let read = read_snapshot(&written(&state)[..]).unwrap();
+        assert_eq!(read.pools, state.pools);
+        assert_eq!(written(&read), written(&state));
+    }
+
+    #[test]
+    fn bounds_of_leases_are_kept() {
+        let mut state = full();
+        let (pool, holder) = (tag("shops"), "x".repeat(129).into());
+        let command = Command::LeaseWorker { pool, nonce: 1, holder, window_ms: MINUTE_MS };
+        assert!(matches!(state.apply(0, &command), Response::Invalid { .. }));
+        for window_ms in [4_999, AHEAD_MS_MAX + 1] {
+            let command =
+                Command::RenewLease { pool: tag("shops"), worker_id: 0, nonce: 70, window_ms };
+            assert!(matches!(state.apply(0, &command), Response::Invalid { .. }));
+        }
+    }
+
+    proptest! {
+        /// Whatever is asked for, in whatever order and by whatever stamps, with a snapshot on the way: every
+        /// millisecond of a worker id is the holder's of one lease at most.
+        #[test]
+        fn every_millisecond_of_a_worker_id_has_one_holder_at_most(
+            steps in prop::collection::vec((0..6_u8, 0..9_usize, 0..40_u64, 0..70_u64), 1..60),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut state = State::default();
+            let version = "0.3.0".to_owned();
+            state.apply(0, &Command::RaiseLevel { to: ROOT_KEY, version });
+            set(&mut state, "0-2");
+            // Worker id, nonce, and the milliseconds that the holder may have stamped.
+            let mut held: Vec<(u16, u128, u64, u64)> = Vec::new();
+            let cut = cut.index(steps.len());
+            for (at, (what, which, now, back)) in steps.into_iter().enumerate() {
+                if at == cut {
+                    state = read_snapshot(&written(&state)[..]).unwrap();
+                }
+                let (now_ms, nonce) = (now * 5_000, at as u128 + 1);
+                let known = held.get(which).copied();
+                match (what, known) {
+                    (0, Some((worker_id, nonce, from_ms, _))) => {
+                        let unused_from_ms = from_ms + back * 1_000;
+                        if give_back(&mut state, worker_id, nonce, unused_from_ms) == Response::Noted {
+                            held[which].3 = held[which].3.min(unused_from_ms);
+                        }
+                    }
+                    (1 | 2, Some((worker_id, nonce, ..))) => {
+                        if let Response::Window { floor_ms, fence_ms, .. } =
+                            renew(&mut state, now_ms, worker_id, nonce)
+                        {
+                            held[which] = (worker_id, nonce, floor_ms, fence_ms);
+                        }
+                    }
+                    (3, _) => {
+                        delete(&mut state, now_ms);
+                        set(&mut state, "0-2");
+                    }
+                    _ => {
+                        if let Response::Window { worker_id, floor_ms, fence_ms } =
+                            lease(&mut state, now_ms, nonce)
+                        {
+                            held.push((worker_id, nonce, floor_ms, fence_ms));
+                        }
+                    }
+                }
+            }
+            for (at, one) in held.iter().enumerate() {
+                for other in &held[at + 1..] {
+                    let apart = one.0 != other.0 || one.3 <= other.2 || other.3 <= one.2;
+                    prop_assert!(apart, "{one:?} and {other:?}");
+                }
+            }
+        }
+    }
+}
