@@ -3,7 +3,7 @@
 //! ```text
 //! cli      arguments, dispatch, exit codes
 //!   command_line   how they are read, and the environment; errors name the one that is wrong
-//!   tag, audit, cluster, workers, ids, sequence, decode    one group of commands each: call, then print
+//!   tag, audit, cluster, workers, pool, ids, sequence, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
 //!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file, or into a directory that keeps the latest
@@ -47,6 +47,7 @@ mod manual;
 mod marks;
 mod new_file;
 mod output;
+mod pool;
 mod progress;
 mod ready;
 mod restore;
@@ -266,6 +267,15 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Create, list, read and delete pools of worker ids, which programs lease
+    Pool {
+        /// What to do.
+        #[command(subcommand)]
+        command: pool::PoolCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Check whether a node can hand out ids: exit code 0 if it is ready, else 1 and the reasons
     #[command(
         after_help = "Example:\n  mintleaf ready\n\nMeant for container health checks and scripts. It needs no token."
@@ -421,6 +431,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             backup::run(args, &client, json).await
         }
         ClientCommand::Doctor { args, connect } => doctor::run(*args, connect).await,
+        ClientCommand::Pool { command, connect } => {
+            let (client, json) = connect.open()?;
+            pool::run(command, &client, json).await
+        }
         ClientCommand::Worker { command, connect } => workers::run(&command, connect).await,
         ClientCommand::Ready { connect } => ready::run(connect).await,
         ClientCommand::Cluster { command, connect } => {

@@ -16,8 +16,8 @@
 //!     request_id    the id of a request that is not for ids
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
-//!       console, legacy, sequences, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster,
-//!       pages, ops          one group of paths each
+//!       console, legacy, sequences, snowflake, pools, tags (tag_shape), buffers, import, audit, backup,
+//!       cluster, pages, ops          one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         pieces              short copies and comparisons
@@ -54,6 +54,7 @@ mod media_type;
 mod ops;
 mod pages;
 mod pieces;
+mod pools;
 mod problem;
 mod query;
 mod request_id;

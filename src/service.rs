@@ -11,6 +11,7 @@
 //! held_ids        takes ids that are buffered, without a wait
 //! snowflake       the snowflake ids that this node may make
 //! admin           what operators and administrators ask: tags, cluster, audit, backup
+//! pools           PoolService: worker ids for programs, leased
 //! ids             IdService: ids of tags, numbers of keys, snowflake ids
 //! warm_start      holds ids again of the tags that were hot before a restart
 //!   hot_tags      which those are
@@ -30,6 +31,7 @@ mod ids;
 mod leader;
 mod local;
 mod log_access;
+mod pools;
 mod readiness;
 mod snowflake;
 mod source;
@@ -62,6 +64,7 @@ pub use ids::IdService;
 pub use leader::keys::{KeyName, KeyRequest, LastNumber};
 pub use local::slot::SlotStatus;
 pub use log_access::Consistency;
+pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, Pool, PoolService};
 pub use readiness::Readiness;
 pub use snowflake::lease::Lease;
 pub use snowflake::snowflakes::Snowflakes;
@@ -93,6 +96,8 @@ pub struct Services {
     pub audit: Arc<AuditService>,
     /// Backups of the whole state.
     pub backup: Arc<BackupService>,
+    /// Worker ids for programs.
+    pub pools: Arc<PoolService>,
     /// The memory of answers that clients have not read yet.
     pub answers: Arc<AnswerBudget>,
 }
@@ -178,6 +183,8 @@ impl Services {
         let backup =
             BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));
         let audit = AuditService { replica: Arc::clone(&replica) };
+        let (pools_replica, pools_clock) = (Arc::clone(&replica), Arc::clone(&clock));
+        let pools = PoolService { replica: pools_replica, clock: pools_clock, draw_key };
         let creation = auto_create_tags.then_some(creation);
         let cluster_time = ClusterTime::new(Arc::clone(&clock));
         let ids = IdService {
@@ -192,7 +199,7 @@ impl Services {
             creation,
         };
         let (ids, tags) = (Arc::new(ids), Arc::new(tags));
-        let (audit, backup) = (Arc::new(audit), Arc::new(backup));
-        (Self { ids, tags, cluster, audit, backup, answers }, task)
+        let (audit, backup, pools) = (Arc::new(audit), Arc::new(backup), Arc::new(pools));
+        (Self { ids, tags, cluster, audit, backup, pools, answers }, task)
     }
 }

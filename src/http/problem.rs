@@ -233,7 +233,7 @@ impl From<Error> for Problem {
                 Self::new(StatusCode::CONFLICT, "wrong_cluster", detail)
             }
             Error::Level { detail } => Self::new(StatusCode::CONFLICT, "level", detail),
-            Error::Exhausted => {
+            Error::Exhausted | Error::AllLeased { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "exhausted", error.to_string())
             }
             Error::TooManyTags { .. } => {

@@ -10,17 +10,17 @@ use axum::handler::Handler;
 use axum::http::Response;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, sequences, snowflake,
-    spelling, tags,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, pools, sequences,
+    snowflake, spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
-    AuditService, BackupService, ClusterService, IdService, Services, TagService,
+    AuditService, BackupService, ClusterService, IdService, PoolService, Services, TagService,
 };
 
 /// The router over these services: the routes of the matrix of roles, and their handlers.
@@ -63,6 +63,13 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::ListAudit => get(audit::list),
         Endpoint::Backup => get(backup::take).head(backup::head),
         Endpoint::Workers => get(snowflake::workers),
+        Endpoint::ListPools => get(pools::list),
+        Endpoint::SetPool => put(pools::set),
+        Endpoint::ShowPool => get(pools::get),
+        Endpoint::DeletePool => delete(pools::delete),
+        Endpoint::LeaseWorker => post(pools::lease),
+        Endpoint::RenewLease => post(pools::renew),
+        Endpoint::GiveBackLease => delete(pools::give_back),
         Endpoint::Cluster => get(cluster::show),
         Endpoint::AddNode => post(cluster::add),
         Endpoint::RemoveNode => delete(cluster::remove),
@@ -117,6 +124,12 @@ impl FromRef<Services> for Arc<ClusterService> {
 impl FromRef<Services> for Arc<BackupService> {
     fn from_ref(services: &Services) -> Self {
         Self::clone(&services.backup)
+    }
+}
+
+impl FromRef<Services> for Arc<PoolService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.pools)
     }
 }
 

@@ -163,7 +163,7 @@ fn integers_only(is_formatted: bool, is_consecutive: bool, is_run: bool) -> Resu
 pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     let (word, code) = match error {
         Error::UnknownTag => ("ERR", "unknown_tag"),
-        Error::Exhausted => ("EXHAUSTED", "exhausted"),
+        Error::Exhausted | Error::AllLeased { .. } => ("EXHAUSTED", "exhausted"),
         Error::TooManyTags { .. } => ("TOOMANYTAGS", "too_many_tags"),
         Error::RateLimited | Error::OverRateLimit { .. } => ("RATELIMITED", "rate_limited"),
         Error::CountOverRateLimit { .. } => ("COUNTOVERRATELIMIT", "count_over_rate_limit"),

@@ -7,6 +7,7 @@ use thiserror::Error as ThisError;
 
 use crate::limits::FIRST_USES_PER_SECOND_MAX;
 use crate::replica::Replica;
+use crate::text::timestamp::rfc3339;
 
 /// Why a request was not fulfilled.
 #[derive(Clone, Debug, Eq, PartialEq, ThisError)]
@@ -53,6 +54,12 @@ pub enum Error {
     /// allow.
     #[error("the tag has fewer ids left than are asked for")]
     Exhausted,
+    /// Every worker id of a pool is leased.
+    #[error("every worker id of the pool is leased; the first is free at {}", rfc3339(*free_from_ms))]
+    AllLeased {
+        /// When the first of them is free, in Unix milliseconds.
+        free_from_ms: u64,
+    },
     /// The cluster keeps as many names of tags as it shall.
     #[error(
         "the cluster keeps {tags_max} names of tags, those of deleted ones included, and --tags-max \
@@ -163,6 +170,8 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Import => "import",
             OutOfBounds::Shape => "shape",
             OutOfBounds::Line => "line",
+            OutOfBounds::Holder => "holder",
+            OutOfBounds::Lease => "seconds",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

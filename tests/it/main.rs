@@ -34,6 +34,7 @@
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, confused, deceived, and filled
 //! restore                 backups, clusters that are made from them, and directories that were copied
+//! pools                   worker ids that programs lease, over killed nodes
 //! sequences               numbers of keys, over leaders that are killed and clusters that are restored
 //! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
@@ -77,6 +78,7 @@ mod mixups;
 mod moving;
 mod periods;
 mod poison;
+mod pools;
 mod protection;
 mod quorum_loss;
 mod releases;

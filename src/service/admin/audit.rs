@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_core::limits::ADDRESS_BYTES_MAX;
+use mintleaf_core::snowflake::WorkerPool;
 use mintleaf_core::state::{
-    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow,
+    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow, pool_facts,
 };
 use mintleaf_raft::{MemberStatus, MembershipError, ProposeError, Role};
 use tokio::sync::oneshot;
@@ -82,6 +83,15 @@ pub(in crate::service) fn command(actor: &Actor, change: &Change) -> Command {
 /// Writes the log line of a change of a tag; `row` is the tag after it, or `None` when it is gone.
 pub(in crate::service) fn log_tag_change(actor: &Actor, change: &Change, row: Option<&TagRow>) {
     log(actor, change, &change.facts(row));
+}
+
+/// Writes the log line of a change of a pool; `workers` are those that it has now.
+pub(in crate::service) fn log_change_of_pool(
+    actor: &Actor,
+    change: &Change,
+    workers: Option<&WorkerPool>,
+) {
+    log(actor, change, &pool_facts(workers));
 }
 
 /// Writes the log line of a change that itself says what it changed.

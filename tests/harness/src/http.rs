@@ -348,7 +348,11 @@ impl Api {
         self.try_send(&Method::DELETE, path, &[], "")
     }
 
-    fn try_send(
+    /// Any request.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn try_send(
         self,
         method: &Method,
         path: &str,

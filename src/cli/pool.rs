@@ -1,0 +1,139 @@
+//! `mintleaf pool create|list|get|delete`: worker ids that programs lease.
+
+use clap::Subcommand;
+use hyper::Method;
+use mintleaf_core::snowflake::WorkerPool;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, confirm, print, print_json, print_styled, print_table};
+use super::table::TextTable;
+use crate::text::path_segment::escape;
+use crate::text::timestamp::rfc3339;
+
+/// What can be done with pools of worker ids.
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make a pool, or give it more worker ids
+    #[command(after_help = "Example:\n  mintleaf pool create shops --workers 0-1023")]
+    Create {
+        /// The pool's name
+        name: String,
+        /// Its worker ids below 4096, such as 0-1023 or 0-9,20: all that it has, and more
+        #[arg(long)]
+        workers: WorkerPool,
+    },
+    /// List all pools
+    #[command(after_help = "Example:\n  mintleaf pool list")]
+    List,
+    /// Show a pool, and the program that holds each worker id of it
+    #[command(after_help = "Example:\n  mintleaf pool get shops")]
+    Get {
+        /// The pool's name
+        name: String,
+    },
+    /// Delete a pool of which no worker id is held
+    #[command(after_help = "Example:\n  mintleaf pool delete shops --yes")]
+    Delete {
+        /// The pool's name
+        name: String,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Result<(), Failure> {
+    match command {
+        PoolCommand::Create { name, workers } => {
+            let body = json!({ "workers": workers.to_string() });
+            let pool = client.change(Method::PUT, &path(&name), Some(&body)).await?;
+            if json { print_json(&pool) } else { print(&heading(&pool)) }
+        }
+        PoolCommand::List => {
+            let pools = client.get("/v1/pools").await?;
+            if json {
+                return print_json(&pools);
+            }
+            let rows = pools["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let mut table =
+                TextTable::new(["POOL", "WORKERS", "SIZE", "LEASED"]).numbers(&["SIZE", "LEASED"]);
+            for row in rows {
+                table.row(["pool", "workers", "size", "leased"].map(|field| cell(row, field)));
+            }
+            print_table(&table)
+        }
+        PoolCommand::Get { name } => {
+            let pool = whole(client, &path(&name)).await?;
+            if json { print_json(&pool) } else { print_styled(&text(&pool)) }
+        }
+        PoolCommand::Delete { name, yes } => {
+            confirm(&format!("Delete the pool {name}?"), yes)?;
+            client.change(Method::DELETE, &path(&name), None).await?;
+            if json { Ok(()) } else { print(&format!("deleted {name}\n")) }
+        }
+    }
+}
+
+/// A pool with all of its holders, of whom one page has 1,000 at most.
+async fn whole(client: &Client, path: &str) -> Result<Value, Failure> {
+    let mut pool = client.get(path).await?;
+    while let Some(after) = pool["next"].as_u64() {
+        let mut page = client.get(&format!("{path}?after={after}")).await?;
+        if let (Some(all), Some(more)) =
+            (pool["holders"].as_array_mut(), page["holders"].as_array_mut())
+        {
+            all.append(more);
+        }
+        pool["next"] = page["next"].take();
+    }
+    Ok(pool)
+}
+
+fn path(name: &str) -> String {
+    format!("/v1/pools/{}", escape(name))
+}
+
+fn heading(pool: &Value) -> String {
+    let [name, workers, size] = ["pool", "workers", "size"].map(|field| cell(pool, field));
+    let leased = pool["holders"].as_array().map_or(0, Vec::len);
+    format!("pool {name}: worker ids {workers}, {leased} of {size} leased\n")
+}
+
+fn text(pool: &Value) -> String {
+    let rows = pool["holders"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if rows.is_empty() {
+        return heading(pool);
+    }
+    let mut table = TextTable::new(["WORKER", "HOLDER", "UNTIL", "FROM"])
+        .numbers(&["WORKER"])
+        .dispensable(&["FROM"]);
+    for row in rows {
+        let time = |field: &str| {
+            let ms = row[field].as_str().and_then(|text| text.parse().ok());
+            ms.map_or("-".to_owned(), rfc3339)
+        };
+        let [worker, holder] = ["worker_id", "holder"].map(|field| cell(row, field));
+        table.row([worker, holder, time("until_ms"), time("from_ms")]);
+    }
+    format!("{}\n{}", heading(pool), table.styled())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_shown_with_the_holder_of_each_worker_id_and_the_end_of_its_lease() {
+        let holder =
+            json!({"worker_id": 7, "holder": "shop-7", "from_ms": "0", "until_ms": "60000"});
+        let pool = json!({"pool": "shops", "workers": "0-9", "size": 10, "holders": [holder], "next": null});
+        let shown = anstream::adapter::strip_str(&text(&pool)).to_string();
+        assert!(
+            shown.starts_with("pool shops: worker ids 0-9, 1 of 10 leased\n\nWORKER"),
+            "{shown}"
+        );
+        assert!(shown.contains("     7  shop-7  1970-01-01T00:01:00.000Z"), "{shown}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Pools of worker ids for programs that make snowflake ids by themselves, and the leases of them.
+
+use std::sync::Arc;
+
+use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
+use mintleaf_core::snowflake::WorkerPool;
+use mintleaf_core::state::{Actor, Change, Command, LeaseRow, Response};
+use mintleaf_core::tag::BizTag;
+
+use super::admin::audit;
+use super::error::Error;
+use super::log_access::{self, Consistency, refresh};
+use crate::limits::GRAB_MAX;
+use crate::machine::clock::Clock;
+use crate::replica::{DrawKey, Replica};
+use crate::text::timestamp::rfc3339;
+
+/// Pools of worker ids, and the leases of them.
+pub struct PoolService {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) draw_key: DrawKey,
+}
+
+/// A pool that exists.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// The name.
+    pub name: BizTag,
+    /// Its worker ids.
+    pub workers: WorkerPool,
+    /// How many of them are leased now.
+    pub leased: usize,
+}
+
+/// Names one lease to its holder: the worker id, and a number that no other lease ever has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LeaseName {
+    /// The worker id.
+    pub worker_id: u16,
+    /// The number.
+    pub nonce: u128,
+}
+
+/// A lease of a worker id. Its holder alone may stamp the Unix milliseconds `[from_ms, until_ms)`.
+#[derive(Clone, Copy, Debug)]
+pub struct LeasedWorker {
+    /// The lease.
+    pub name: LeaseName,
+    /// The first millisecond.
+    pub from_ms: u64,
+    /// The first one past the last.
+    pub until_ms: u64,
+}
+
+impl PoolService {
+    /// Makes a pool, or gives it more worker ids.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where a worker id of the pool would be missing; [`Error::Level`], [`Error::Unavailable`].
+    pub async fn set(
+        &self,
+        actor: &Actor,
+        pool: &BizTag,
+        workers: WorkerPool,
+    ) -> Result<(), Error> {
+        pool.check_new()?;
+        self.administer(actor, Change::SetPool { pool: pool.clone(), workers }).await
+    }
+
+    /// Deletes a pool of which no lease lasts.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] while a lease lasts; [`Error::Level`], [`Error::Unavailable`].
+    pub async fn delete(&self, actor: &Actor, pool: &BizTag) -> Result<(), Error> {
+        self.administer(actor, Change::DeletePool { pool: pool.clone() }).await
+    }
+
+    async fn administer(&self, actor: &Actor, change: Change) -> Result<(), Error> {
+        let response = log_access::change(&self.replica, audit::command(actor, &change)).await?;
+        match response {
+            Response::Pool { before, after } => {
+                if before != after {
+                    audit::log_change_of_pool(actor, &change, after.as_ref());
+                }
+                Ok(())
+            }
+            rejection => Err(self.rejected(&rejection)),
+        }
+    }
+
+    /// The pools that exist, in the order of their names: at most [`POOLS_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a quorum.
+    pub async fn list(&self) -> Result<Vec<Pool>, Error> {
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        let now_ms = self.clock.now_ms();
+        let pools = self.replica.read(|state| state.pools(now_ms));
+        Ok(pools
+            .into_iter()
+            .map(|(name, workers, leased)| Pool { name, workers, leased })
+            .collect())
+    }
+
+    /// A pool, and its leases that last: up to `limit`, from the worker id above `after` on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Unavailable`] without a quorum.
+    pub async fn get(
+        &self,
+        pool: &BizTag,
+        after: Option<u16>,
+        limit: usize,
+    ) -> Result<(WorkerPool, Vec<LeaseRow>), Error> {
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        let now_ms = self.clock.now_ms();
+        let found = self.replica.read(|state| state.pool(pool.as_str(), now_ms, after, limit));
+        found.ok_or_else(unknown_pool)
+    }
+
+    /// Leases a worker id that no other lease covers, for this long.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::AllLeased`]; [`Error::InvalidArgument`] for an impossible holder or duration;
+    /// [`Error::Level`], [`Error::Unavailable`].
+    pub async fn lease(&self, pool: BizTag, holder: &str, ms: u64) -> Result<LeasedWorker, Error> {
+        let random = (self.draw_key)().map_err(|error| Error::unavailable(error.to_string()))?;
+        let (half, _) = random.split_at(size_of::<u128>());
+        let nonce = half.iter().fold(0, |nonce, byte| nonce << 8 | u128::from(*byte));
+        let holder = holder.into();
+        self.lease_by(nonce, Command::LeaseWorker { pool, nonce, holder, window_ms: ms }).await
+    }
+
+    /// Extends a lease, so that it lasts this long from now on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] where the lease is over and its worker id may be leased to another;
+    /// [`Error::InvalidArgument`] for an impossible duration; [`Error::Unavailable`].
+    pub async fn renew(
+        &self,
+        pool: BizTag,
+        lease: LeaseName,
+        ms: u64,
+    ) -> Result<LeasedWorker, Error> {
+        let LeaseName { worker_id, nonce } = lease;
+        let renew = Command::RenewLease { pool, worker_id, nonce, window_ms: ms };
+        self.lease_by(nonce, renew).await
+    }
+
+    /// Ends a lease, and gives back what its holder will never stamp: all from `unused_from_ms` on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] where the lease is over; [`Error::Unavailable`].
+    pub async fn give_back(
+        &self,
+        pool: BizTag,
+        lease: LeaseName,
+        unused_from_ms: u64,
+    ) -> Result<(), Error> {
+        let LeaseName { worker_id, nonce } = lease;
+        let command = Command::GiveBackLease { pool, worker_id, nonce, unused_from_ms };
+        match self.propose(command).await? {
+            Response::Noted => Ok(()),
+            rejection => Err(self.rejected(&rejection)),
+        }
+    }
+
+    async fn lease_by(&self, nonce: u128, command: Command) -> Result<LeasedWorker, Error> {
+        match self.propose(command).await? {
+            Response::Window { worker_id, floor_ms, fence_ms } => Ok(LeasedWorker {
+                name: LeaseName { worker_id, nonce },
+                from_ms: floor_ms,
+                until_ms: fence_ms,
+            }),
+            rejection => Err(self.rejected(&rejection)),
+        }
+    }
+
+    async fn propose(&self, command: Command) -> Result<Response, Error> {
+        command.check()?;
+        Ok(self.replica.propose(&command, self.replica.deadline(GRAB_MAX)).await?)
+    }
+
+    fn rejected(&self, response: &Response) -> Error {
+        let conflict = |detail: String| Error::Conflict { detail };
+        match *response {
+            Response::UnknownPool => unknown_pool(),
+            Response::PoolShrinks => {
+                conflict("a pool keeps every worker id that it has: name them all".to_owned())
+            }
+            Response::PoolHeld { until_ms } => conflict(format!(
+                "a program holds a worker id of the pool; the last lease ends at {}",
+                rfc3339(until_ms)
+            )),
+            Response::TooManyPools => conflict(format!(
+                "there are {POOLS_MAX} names of pools, those of deleted ones included, and there can be no more"
+            )),
+            Response::NotHolder => conflict(
+                "the lease is over, and its worker id may be another's: ask for a new lease"
+                    .to_owned(),
+            ),
+            Response::NoWorkerFree { free_from_ms } => Error::AllLeased { free_from_ms },
+            Response::BelowFloor { floor_ms } => Error::unavailable(format!(
+                "leases begin at {} at the earliest, because programs may hold some from before that",
+                rfc3339(floor_ms)
+            )),
+            ref other => {
+                self.replica.mixed_up("a lease", other);
+                Error::unavailable("the outcome is not known, and this node is stopping")
+            }
+        }
+    }
+}
+
+fn unknown_pool() -> Error {
+    Error::NotFound { detail: "there is no such pool; PUT /v1/pools/{pool} makes one".to_owned() }
+}
+
+/// The longest lease, in seconds.
+pub const LEASE_SECONDS_MAX: u64 = AHEAD_MS_MAX / 1_000;

@@ -1,0 +1,203 @@
+//! Pools of worker ids: leased to programs, renewed, given back, over killed nodes and a restore.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Finished, mintleaf};
+
+/// A lease as its holder was given it.
+#[derive(Clone, Debug)]
+struct Lease {
+    worker_id: u64,
+    name: String,
+    from_ms: u64,
+    until_ms: u64,
+}
+
+fn put(api: Api, pool: &str, workers: &str) -> Answer {
+    let (json, body) = ([("content-type", "application/json")], json!({ "workers": workers }));
+    api.send(&Method::PUT, &format!("/v1/pools/{pool}"), &json, &body.to_string())
+}
+
+fn give_back(api: Api, pool: &str, name: &str, last_ms: u64) -> Answer {
+    let path = format!("/v1/pools/{pool}/leases/{name}");
+    let body = json!({ "last_ms": last_ms.to_string() });
+    api.send(&Method::DELETE, &path, &[("content-type", "application/json")], &body.to_string())
+}
+
+fn lease(api: Api, pool: &str, seconds: u64) -> Answer {
+    api.post(
+        &format!("/v1/pools/{pool}/leases"),
+        &json!({ "seconds": seconds, "holder": "shop-7" }),
+    )
+}
+
+fn renew(api: Api, pool: &str, name: &str, seconds: u64) -> Answer {
+    api.post(&format!("/v1/pools/{pool}/leases/{name}"), &json!({ "seconds": seconds }))
+}
+
+#[track_caller]
+fn read(lease: &Value) -> Lease {
+    let ms = |field: &str| lease[field].as_str().unwrap().parse().unwrap();
+    let (worker_id, name) = (lease["worker_id"].as_u64().unwrap(), &lease["lease"]);
+    let name = name.as_str().unwrap().to_owned();
+    Lease { worker_id, name, from_ms: ms("from_ms"), until_ms: ms("until_ms") }
+}
+
+#[test]
+fn a_worker_id_is_leased_renewed_given_back_and_leased_again_above_what_was_stamped() {
+    let node = mintleaf().dev();
+    let api = node.api();
+    assert_eq!(lease(api, "shops", 60).problem(), (404, "not_found".to_owned()));
+    let made = put(api, "shops", "7").ok();
+    assert_eq!((&made["workers"], &made["holders"]), (&json!("7"), &json!([])));
+    let given = lease(api, "shops", 60);
+    assert_eq!(given.status, 201);
+    let first = read(&given.json());
+    assert_eq!((first.worker_id, first.until_ms - first.from_ms), (7, 60_000));
+    assert_eq!(lease(api, "shops", 60).problem(), (422, "exhausted".to_owned()));
+    let longer = read(&renew(api, "shops", &first.name, 3_600).ok());
+    assert_eq!((longer.from_ms, &longer.name), (first.from_ms, &first.name));
+    assert!(longer.until_ms > first.until_ms + 3_000_000);
+    let shown = api.get("/v1/pools/shops").ok();
+    let until_ms = longer.until_ms.to_string();
+    let holder = json!({ "worker_id": 7, "holder": "shop-7",
+        "from_ms": first.from_ms.to_string(), "until_ms": until_ms });
+    assert_eq!(shown["holders"], json!([holder]), "the name of the lease is the holder's alone");
+    let delete = || api.delete("/v1/pools/shops");
+    assert_eq!(delete().problem(), (409, "conflict".to_owned()));
+
+    assert_eq!(give_back(api, "shops", &first.name, first.from_ms + 9).status, 204);
+    assert_eq!(renew(api, "shops", &first.name, 60).problem(), (409, "conflict".to_owned()));
+    let last_ms = first.from_ms + 10;
+    assert_eq!(
+        give_back(api, "shops", &first.name, last_ms).problem(),
+        (409, "conflict".to_owned())
+    );
+    let second = read(&lease(api, "shops", 5).json());
+    assert!(second.worker_id == 7 && second.from_ms >= last_ms, "{first:?} {second:?}");
+    assert_eq!(give_back(api, "shops", &second.name, second.from_ms).status, 204);
+    assert_eq!(delete().status, 204);
+    let actions = api.get("/v1/audit").ok();
+    let actions: Vec<&Value> =
+        actions["entries"].as_array().unwrap().iter().map(|entry| &entry["action"]).collect();
+    assert_eq!(actions, ["pool.set", "pool.delete"]);
+}
+
+#[test]
+fn what_is_out_of_bounds_is_refused_by_name() {
+    let node = mintleaf().dev();
+    let api = node.api();
+    for workers in ["", "x", "9-3", "0-4096"] {
+        assert_eq!(put(api, "shops", workers).problem().0, 400, "{workers}");
+    }
+    assert_eq!(put(api, "%20a", "1").problem().0, 400);
+    put(api, "shops", "1-2").ok();
+    assert_eq!(put(api, "shops", "2-3").problem(), (409, "conflict".to_owned()));
+    for seconds in [0, 4, 3_601] {
+        assert_eq!(lease(api, "shops", seconds).problem().0, 400, "{seconds}");
+    }
+    let nonce = "0".repeat(32);
+    for name in ["1", "1-2", &format!("70000-{nonce}"), &format!("1-+{}", &nonce[1..])] {
+        assert_eq!(renew(api, "shops", name, 60).problem().0, 400, "{name}");
+    }
+    assert_eq!(renew(api, "shops", &format!("1-{nonce}"), 60).problem().0, 409);
+    let long = json!({ "holder": "x".repeat(129) });
+    assert_eq!(api.post("/v1/pools/shops/leases", &long).problem().0, 400);
+}
+
+/// One program: leases, renews, gives back at a millisecond that it has reached, and leases again. Returns what it held,
+/// by worker id. Every answer may be lost, and every node may be gone.
+fn program(nodes: &[Api], at: usize, until: Instant) -> Vec<(u64, u64, u64)> {
+    let (mut held, mut turn) = (Vec::new(), at);
+    while Instant::now() < until {
+        turn += 1;
+        let api = nodes[turn % nodes.len()];
+        let asked = json!({ "seconds": 5, "holder": format!("program {at}") });
+        let json = [("content-type", "application/json")];
+        let leases = "/v1/pools/shops/leases";
+        let Ok(given) = api.try_send(&Method::POST, leases, &json, &asked.to_string()) else {
+            continue;
+        };
+        if given.status != 201 {
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        let mut mine = read(&given.json());
+        for round in 0..turn % 4 {
+            let path = format!("{leases}/{}", mine.name);
+            let api = nodes[(turn + round) % nodes.len()];
+            let renewed = api.try_send(&Method::POST, &path, &json, "{\"seconds\":5}");
+            if let Ok(renewed) = renewed.as_ref().map(Answer::json)
+                && renewed["until_ms"].is_string()
+            {
+                mine = read(&renewed);
+            }
+        }
+        // Some stamp all that they may, and leave. Others stop early and give the rest back: whether the answer arrives
+        // or not, they stamp nothing of it any more.
+        let until_ms = if turn % 5 == 0 { mine.until_ms } else { mine.from_ms + 8 };
+        if until_ms < mine.until_ms {
+            let body = json!({ "last_ms": (until_ms - 1).to_string() }).to_string();
+            let path = format!("{leases}/{}", mine.name);
+            let _ = api.try_send(&Method::DELETE, &path, &json, &body);
+        }
+        held.push((mine.worker_id, mine.from_ms, until_ms));
+    }
+    held
+}
+
+#[test]
+fn no_millisecond_of_a_worker_id_has_two_holders_while_nodes_are_killed() {
+    let mut cluster = mintleaf().cluster(3);
+    let nodes: Vec<Api> = cluster.ids().into_iter().map(|id| cluster.api(id)).collect();
+    put(nodes[0], "shops", "0-7").ok();
+    let until = Instant::now() + Duration::from_secs(12);
+    let held: Vec<(u64, u64, u64)> = thread::scope(|scope| {
+        let programs: Vec<_> = (0..8)
+            .map(|at| {
+                scope.spawn({
+                    let nodes = &nodes;
+                    move || program(nodes, at, until)
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            thread::sleep(Duration::from_secs(1));
+            let leader = cluster.leader();
+            cluster.kill(leader);
+            thread::sleep(Duration::from_secs(1));
+            cluster.start_node(leader);
+        }
+        programs.into_iter().flat_map(|program| program.join().unwrap()).collect()
+    });
+    let mut by_worker: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+    held.iter().for_each(|&(id, from, until)| by_worker.entry(id).or_default().push((from, until)));
+    assert!(held.len() > 50, "{} leases", held.len());
+    for (worker_id, mut windows) in by_worker {
+        windows.sort_unstable();
+        for pair in windows.windows(2) {
+            assert!(pair[0].1 <= pair[1].0, "worker id {worker_id} has two holders: {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn the_command_line_makes_shows_and_deletes_pools() {
+    let node = mintleaf().dev();
+    let url = format!("http://{}", node.api().0);
+    let run = |args: &[&str]| {
+        let run = Finished::of(mintleaf().command().arg("pool").args(args).args(["--url", &url]));
+        assert_eq!(run.code, Some(0), "{run:?}");
+        run.stdout
+    };
+    let made = run(&["create", "shops", "--workers", "0-9,20"]);
+    assert_eq!(made, "pool shops: worker ids 0-9,20, 0 of 11 leased\n");
+    lease(node.api(), "shops", 60);
+    assert!(run(&["get", "shops"]).contains("shop-7"));
+    assert!(run(&["list"]).contains("0-9,20     11       1"), "{}", run(&["list"]));
+}
