@@ -23,7 +23,8 @@
 //!     output             text and JSON on a stdout that may close early; errors, hints, questions
 //!       failure            why a command failed
 //!       style              what colours mean
-//!   help                 what help says below the arguments
+//!   topics               the operating guide in the terminal
+//!     help                 commands in groups; what help says below the arguments
 //! ```
 
 mod audit;
@@ -59,6 +60,7 @@ mod table;
 mod tag;
 mod temporary;
 mod token;
+mod topics;
 mod workers;
 
 use std::process::ExitCode;
@@ -73,6 +75,7 @@ use failure::Failure;
 /// Ids that are never handed out twice, from a cluster that depends on nothing else
 #[derive(Debug, Parser)]
 #[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = help::EXAMPLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -123,6 +126,8 @@ pub enum CliCommand {
     Completions(manual::CompletionsArgs),
     /// Write a man page for each command
     Man(manual::ManArgs),
+    /// Print the help of a command, or a topic of the operating guide
+    Help(topics::HelpArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
     Client(ClientCommand),
@@ -299,7 +304,7 @@ pub enum ClientCommand {
 /// Reads the command line. Ends the process if it asks for help or cannot be understood.
 #[must_use]
 pub fn parse() -> Cli {
-    let (mut cli, sources) = command_line::parse::<Cli>();
+    let (mut cli, sources) = command_line::parse::<Cli>(&help::grouped(Cli::command()));
     match &mut cli.command {
         CliCommand::Serve(args) => args.sources = sources,
         CliCommand::Dev(args) => args.sources = sources,
@@ -367,6 +372,11 @@ pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
 /// Prints what a shell needs to complete commands and flags.
 pub fn completions(args: &manual::CompletionsArgs) -> ExitCode {
     finish(manual::completions(args, Cli::command()))
+}
+
+/// Prints help.
+pub fn help(args: &topics::HelpArgs) -> ExitCode {
+    finish(topics::run(args, help::grouped(Cli::command())))
 }
 
 /// Writes man pages.

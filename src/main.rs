@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         CliCommand::Inspect(args) => cli::inspect(&args),
         CliCommand::Restore(args) => cli::restore(&args),
         CliCommand::Completions(args) => cli::completions(&args),
+        CliCommand::Help(args) => cli::help(&args),
         CliCommand::Man(args) => cli::man(&args),
         CliCommand::Client(command) => cli::run(command),
     }

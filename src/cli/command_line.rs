@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, Command, Error, FromArgMatches};
 
 use crate::config::{Sources, nearest};
 
@@ -16,13 +16,14 @@ const OWN: &str = "MINTLEAF_";
 
 /// Reads the command line, and how each setting of its command was given. Ends the process if it asks for help or
 /// cannot be understood.
-pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> (C, Sources) {
+pub(super) fn parse<C: FromArgMatches>(root: &Command) -> (C, Sources) {
     let words: Vec<OsString> = env::args_os().collect();
-    read(words.clone()).unwrap_or_else(|error| retold(error, C::command(), &words).exit())
+    let read = read(root.clone(), words.clone());
+    read.unwrap_or_else(|error| retold(error, root.clone(), &words).exit())
 }
 
-fn read<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<(C, Sources), Error> {
-    let matches = C::command().try_get_matches_from(words)?;
+fn read<C: FromArgMatches>(root: Command, words: Vec<OsString>) -> Result<(C, Sources), Error> {
+    let matches = root.try_get_matches_from(words)?;
     let sources = matches.subcommand().map(|(_, matches)| Sources::new(matches.clone()));
     Ok((C::from_arg_matches(&matches)?, sources.unwrap_or_default()))
 }

@@ -18,6 +18,7 @@ const TOKEN_FILE_BYTES_MAX: u64 = 4_096;
 
 /// Which nodes to ask, and how to print what they say.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connection")]
 pub struct Connect {
     /// URL of a node; if several are given, the next is tried when one does not answer
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
@@ -34,7 +35,7 @@ pub struct Connect {
     #[command(flatten)]
     tls: TlsArgs,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = None::<&'static str>)]
     json: bool,
 }
 

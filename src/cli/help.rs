@@ -1,4 +1,44 @@
-//! Help that goes on below the arguments of a command. Each paragraph is one line: the terminal breaks it.
+//! The commands under headings, and help that goes on below the arguments of a command. Each paragraph there is one line:
+//! the terminal breaks it.
+
+use std::fmt::Write;
+
+use clap::Command;
+
+/// The commands as the help shows them. It shows a command that none of these names under the last heading.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Try", &["dev", "init"]),
+    ("Take ids", &["next", "sequence", "snowflake", "decode"]),
+    ("Tags", &["tag", "import", "export"]),
+    ("Cluster", &["serve", "cluster", "ready", "doctor", "audit", "worker", "pool", "snowflake-floor"]),
+    ("Files", &["secret", "token", "cert", "backup", "inspect", "restore"]),
+    ("Shell", &["completions", "man", "help"]),
+];
+
+/// The same command, with help that shows its commands in groups.
+pub(super) fn grouped(root: Command) -> Command {
+    let mut left: Vec<Command> = root.get_subcommands().cloned().collect();
+    let header = *root.get_styles().get_header();
+    let mut shown = String::new();
+    for (number, (heading, names)) in (1..).zip(GROUPS) {
+        let place = |it: &Command| names.iter().position(|name| *name == it.get_name());
+        let belongs = |it: &Command| place(it).is_some() || number == GROUPS.len();
+        let (within, others): (Vec<_>, Vec<_>) = left.into_iter().partition(belongs);
+        let within = within.into_iter().map(|it| {
+            let place = place(&it).unwrap_or(names.len());
+            it.display_order(place)
+        });
+        left = others;
+        let group = Command::new("group").disable_help_flag(true).disable_help_subcommand(true);
+        let group = group.max_term_width(100).help_template("{subcommands}").subcommands(within);
+        let list = group.clone().render_help();
+        // Writing to a `String` cannot fail.
+        let _ = write!(shown, "{header}{heading}:{header:#}\n{}\n", list.ansi());
+    }
+    root.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{shown}{header}Options:{header:#}\n{{options}}{{after-help}}"
+    ))
+}
 
 /// Below those of `mintleaf` itself.
 pub(super) const EXAMPLES: &str = "\

@@ -38,7 +38,7 @@ Examples:
   mintleaf serve --node-id 1 --data data
 
 Two clusters restored from one copy repeat snowflake ids, and so does a restored one beside the old one. See \
-'Backup and restore' in docs/operating/recovery.md.")]
+`mintleaf help backup-and-restore`.")]
 pub struct RestoreArgs {
     /// A backup, or the data directory of a stopped node; it is not written to
     #[arg(value_name = "SOURCE")]

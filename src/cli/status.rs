@@ -216,7 +216,7 @@ fn unformed(cluster: &Value) -> String {
     for reason in reasons(cluster) {
         text += &format!("  {}\n", shown(reason));
     }
-    text + "what to do: docs/operating/cluster.md#a-cluster-that-does-not-form\n"
+    text + "what to do: mintleaf help a-cluster-that-does-not-form\n"
 }
 
 fn table(cluster: &Value) -> TextTable<11> {
@@ -303,7 +303,7 @@ fn remark_lines(cluster: &Value) -> String {
 fn quorum_loss(cluster: &Value) -> String {
     match lost_quorum(cluster).filter(|_| cluster["leader_id"].is_null()) {
         Some(lost) => {
-            format!("\nno quorum: {lost}\nwhat to do: docs/operating/recovery.md#quorum-loss\n")
+            format!("\nno quorum: {lost}\nwhat to do: mintleaf help quorum-loss\n")
         }
         None => String::new(),
     }
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(
             quorum_loss(&cluster),
             "\nno quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
-             node 3 since node 1 started\nwhat to do: docs/operating/recovery.md#quorum-loss\n"
+             node 3 since node 1 started\nwhat to do: mintleaf help quorum-loss\n"
         );
         cluster["leader_id"] = json!(1);
         assert_eq!(quorum_loss(&cluster), "");

@@ -96,7 +96,7 @@ impl NodeFailure {
             Self::Raft(_) | Self::Stopped(_) | Self::System(_) => match self.remedy() {
                 Remedy::Restart => Some("starting it again may help"),
                 Remedy::Settings | Remedy::Operator => {
-                    Some("docs/operating/recovery.md#when-a-node-ends says what leads out of it")
+                    Some("mintleaf help when-a-node-ends says what leads out of it")
                 }
             },
         }

@@ -7,7 +7,7 @@ use mintleaf_raft::{MemberStatus, Status};
 use serde::Serialize;
 
 /// Where an operator reads what to do about a lost quorum.
-const QUORUM_LOSS_PAGE: &str = "docs/operating/recovery.md#quorum-loss";
+const QUORUM_LOSS_PAGE: &str = "mintleaf help quorum-loss";
 
 /// What a quorum is while the voters change.
 const TWO_MAJORITIES: &str =
@@ -200,7 +200,7 @@ mod tests {
         let Readiness { ready, reasons } = Readiness::of(&status, true);
         assert!(ready, "ids that are held are handed out");
         let expected = "no_quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
-                        node 3 since this node started; see docs/operating/recovery.md#quorum-loss; ids go on until \
+                        node 3 since this node started; see mintleaf help quorum-loss; ids go on until \
                         what is held is spent, and tags of which nothing is held get 503";
         assert_eq!(reasons, [expected]);
         assert!(!Readiness::of(&status, false).ready);

@@ -17,7 +17,7 @@ pub enum StorageError {
     /// Stored bytes are missing or altered. A node that continued could forget what it acknowledged.
     #[error(
         "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
-         join the node again as a learner; see 'A damaged node' in docs/operating/recovery.md"
+         join the node again as a learner; see mintleaf help a-damaged-node"
     )]
     Damaged {
         /// Which bytes, and how they differ from what was acknowledged.
@@ -63,8 +63,8 @@ pub enum StorageError {
     #[error(
         "data directory {} is a copy: its identity was written to another file. Two copies in use would repeat \
          ids. If the original is gone for good and this is the only copy, start with --moved once; to go on \
-         from a copy of a cluster that is lost, use mintleaf restore; see 'Backup and restore' in \
-         docs/operating/recovery.md",
+         from a copy of a cluster that is lost, use mintleaf restore; see mintleaf help \
+         backup-and-restore",
         .dir.display()
     )]
     Copied {

@@ -211,6 +211,51 @@ fn help_teaches_by_example() {
 }
 
 #[test]
+fn help_shows_commands_in_groups_and_what_they_take_before_the_connection() {
+    let help = run(&["--help"]);
+    let headings = ["Try:", "Take ids:", "Tags:", "Cluster:", "Files:", "Shell:", "Options:"];
+    let places = headings.map(|heading| printed(&help).find(&format!("\n{heading}\n")).unwrap());
+    assert!(places.is_sorted(), "{}", help.stdout);
+    for command in ["dev", "init", "next", "tag", "cluster", "backup", "completions", "help"] {
+        let lines = help.stdout.lines().filter(|line| line.starts_with(&format!("  {command} ")));
+        assert_eq!(lines.count(), 1, "{command}: {}", help.stdout);
+    }
+    assert_eq!(printed(&run(&["help"])), printed(&help));
+    let create = run(&["tag", "create", "--help"]);
+    let (own, connection) = printed(&create).split_once("\nConnection:\n").unwrap();
+    assert!(own.contains("--digits") && own.contains("--json") && !own.contains("--url"), "{own}");
+    assert!(connection.contains("--cacert") && connection.contains("INV-"), "{connection}");
+}
+
+#[test]
+fn every_topic_that_a_message_names_is_in_the_binary() {
+    let mut named = vec!["topics".to_owned()];
+    let mut rooms = ["src", "raft/src", "storage/src"].map(std::path::PathBuf::from).to_vec();
+    while let Some(room) = rooms.pop() {
+        for entry in fs::read_dir(room).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                rooms.push(path);
+                continue;
+            }
+            // A name may stand on the line after a continued one.
+            let text = fs::read_to_string(path).unwrap_or_default().replace("\\\n", "");
+            named.extend(text.split("mintleaf help ").skip(1).map(|rest| {
+                let rest = rest.trim_start();
+                let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
+                rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].to_owned()
+            }));
+        }
+    }
+    assert!(named.iter().any(|topic| topic == "quorum-loss") && named.len() > 5, "{named:?}");
+    for topic in named.iter().filter(|topic| !topic.is_empty()) {
+        assert!(printed(&run(&["help", topic])).len() > 100, "{topic}");
+    }
+    assert_fails(&run(&["help", "quorum-los"]), 2, "did you mean quorum-loss?");
+    assert_fails(&run(&["help", "tag", "quorum-loss"]), 2, "no command or topic");
+}
+
+#[test]
 fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let short = dir.path().join("short");

@@ -97,7 +97,7 @@ pub(super) fn keys(config: &NodeConfig, findings: &mut Vec<Finding>) {
     }
 }
 
-const HINT: &str = "docs/security.md says how these files are made";
+const HINT: &str = "mintleaf secret, mintleaf token and mintleaf cert make these files";
 const PEER_KEYS: &str = "keys between nodes";
 
 /// The finding about an internal port that takes a caller for the member it claims to be.

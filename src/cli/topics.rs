@@ -1,0 +1,140 @@
+//! `mintleaf help`: the help of a command, or a section of the operating guide, which every binary holds.
+
+use clap::{Args, Command};
+
+use super::failure::Failure;
+use super::output::{print, print_styled};
+use super::table::shown;
+use crate::config::nearest;
+
+/// The operating guide.
+const PAGES: [&str; 7] = [
+    include_str!("../../docs/operating/README.md"),
+    include_str!("../../docs/operating/cluster.md"),
+    include_str!("../../docs/operating/recovery.md"),
+    include_str!("../../docs/operating/upgrading.md"),
+    include_str!("../../docs/operating/ids.md"),
+    include_str!("../../docs/operating/monitoring.md"),
+    include_str!("../../docs/operating/bounds.md"),
+];
+
+/// What to explain.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  mintleaf help tag create\n  mintleaf help quorum-loss\n  mintleaf help topics"
+)]
+pub struct HelpArgs {
+    /// A command, or a topic; `topics` lists them
+    #[arg(value_name = "COMMAND|TOPIC")]
+    words: Vec<String>,
+}
+
+pub(super) fn run(args: &HelpArgs, mut root: Command) -> Result<(), Failure> {
+    if let [topic] = &args.words[..] {
+        if topic == "topics" {
+            return print(&(topics().join("\n") + "\n"));
+        }
+        if let Some(section) = section(topic) {
+            return print(&without_links(&section));
+        }
+    }
+    root.build();
+    let mut command = &mut root;
+    for word in &args.words {
+        command = command.find_subcommand_mut(word).ok_or_else(|| unknown(word))?;
+    }
+    print_styled(&command.render_long_help().ansi().to_string())
+}
+
+fn unknown(word: &str) -> Failure {
+    let topics = topics();
+    let near = nearest(word, topics.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| format!(": did you mean {near}?"));
+    let why = format!("there is no command or topic {}{near}", shown(word));
+    Failure::hinting(why, "mintleaf --help lists the commands, mintleaf help topics the topics")
+        .exiting(2)
+}
+
+/// The headings of a page below its title, each with the line that it is on and its level.
+fn headings(page: &str) -> impl Iterator<Item = (usize, usize, &str)> {
+    let mut is_code = false;
+    page.lines().enumerate().filter_map(move |(at, line)| {
+        is_code ^= line.starts_with("```");
+        let text = line.trim_start_matches('#');
+        let level = line.len() - text.len();
+        (level > 1 && !is_code).then_some((at, level, text.trim()))
+    })
+}
+
+/// All topics, in the order of the guide.
+fn topics() -> Vec<String> {
+    PAGES.iter().flat_map(|page| headings(page)).map(|(_, _, heading)| anchor(heading)).collect()
+}
+
+/// The section of the guide whose heading has this anchor.
+fn section(topic: &str) -> Option<String> {
+    PAGES.iter().find_map(|page| {
+        let mut rest = headings(page).skip_while(|(_, _, heading)| anchor(heading) != topic);
+        let (begin, level, _) = rest.next()?;
+        let end = rest.find(|(_, other, _)| *other <= level).map(|(end, _, _)| end);
+        let lines = page.lines().take(end.unwrap_or(usize::MAX)).skip(begin);
+        Some(lines.map(|line| format!("{line}\n")).collect())
+    })
+}
+
+/// The anchor of a heading, as links to it name it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// A text with the words of its links, but without their targets, which lead nowhere in a terminal.
+fn without_links(text: &str) -> String {
+    let mut parts = text.split("](");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or(("", part));
+        match plain.rfind('[').filter(|_| !target.is_empty()) {
+            Some(open) => drop(plain.remove(open)),
+            None => plain += "](",
+        }
+        plain += rest;
+    }
+    plain.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_ends_where_the_next_of_its_rank_begins() {
+        let whole = section("backup-and-restore").unwrap();
+        assert!(whole.starts_with("## Backup and restore\n"), "{whole}");
+        assert!(whole.contains("### What no copy knows\n"), "{whole}");
+        let inner = section("what-no-copy-knows").unwrap();
+        assert!(whole.contains(&inner) && !inner.contains("### From one"), "{inner}");
+        assert_eq!(section("recovery"), None, "a title is not a section");
+    }
+
+    #[test]
+    fn no_two_topics_are_alike_and_none_is_a_command() {
+        let mut topics = topics();
+        topics.push("topics".to_owned());
+        let count = topics.len();
+        topics.sort();
+        topics.dedup();
+        assert_eq!(topics.len(), count, "{topics:?}");
+        let commands: Vec<_> = <crate::cli::Cli as clap::CommandFactory>::command()
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert!(topics.iter().all(|topic| !commands.contains(topic)), "{topics:?}");
+    }
+
+    #[test]
+    fn links_leave_their_words() {
+        assert_eq!(without_links("a [b\nc](d.md#e), `[f]` and [g](h)\n"), "a b\nc, `[f]` and g\n");
+    }
+}
