@@ -1,5 +1,6 @@
 //! Tables for people, by the width that their text has on a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
 
@@ -12,20 +13,26 @@ const WIDTH_MIN: u16 = 20;
 /// Fewest columns that a cell is wrapped to.
 const WRAPPED_MIN: u16 = 16;
 
+/// Fewest columns that a cell is shortened to.
+const SHORTENED_MIN: usize = 12;
+
 /// Rows under a head. If they do not fit the terminal, cells are wrapped if that is allowed; next, columns are left out
-/// if that is allowed; finally, each row becomes a list of its fields. Output that does not go to a terminal is never
-/// cut.
+/// if that is allowed, and then cells are shortened if that is; finally, each row becomes a list of its fields. Output
+/// that does not go to a terminal is never cut.
 pub(super) struct TextTable<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,
     numbers: &'static [&'static str],
     wrapped: &'static [&'static str],
     dispensable: &'static [&'static str],
+    shortened: &'static [&'static str],
+    is_wide: bool,
 }
 
 impl<const N: usize> TextTable<N> {
     pub(super) fn new(head: [&'static str; N]) -> Self {
-        Self { head, rows: Vec::new(), numbers: &[], wrapped: &[], dispensable: &[] }
+        let (numbers, wrapped, dispensable, shortened) = (&[], &[], &[], &[]);
+        Self { head, rows: Vec::new(), numbers, wrapped, dispensable, shortened, is_wide: false }
     }
 
     /// Columns of numbers, whose last digits stand below each other.
@@ -46,6 +53,18 @@ impl<const N: usize> TextTable<N> {
         self
     }
 
+    /// Columns of names, which lose their middle rather than make the table a list of fields.
+    pub(super) fn shortened(mut self, columns: &'static [&'static str]) -> Self {
+        self.shortened = columns;
+        self
+    }
+
+    /// Whether the terminal is not to be heeded.
+    pub(super) fn wide(mut self, is_wide: bool) -> Self {
+        self.is_wide = is_wide;
+        self
+    }
+
     /// Adds a row. What would not show as itself is escaped, because cells hold text that others have written.
     pub(super) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(|cell| shown(&cell)));
@@ -53,7 +72,7 @@ impl<const N: usize> TextTable<N> {
 
     /// The table for standard output, with its styles.
     pub(super) fn styled(&self) -> String {
-        let (text, has_head) = self.fitted(terminal_width());
+        let (text, has_head) = self.fitted(terminal_width().filter(|_| !self.is_wide));
         match text.split_once('\n').filter(|_| has_head) {
             Some((head, rows)) => format!("{BOLD}{head}{BOLD:#}\n{rows}"),
             None => text,
@@ -62,23 +81,39 @@ impl<const N: usize> TextTable<N> {
 
     /// The table in `width` columns, and whether its first line is a head.
     fn fitted(&self, width: Option<u16>) -> (String, bool) {
-        let Some(width) = width else { return (self.drawn(&[], None), true) };
+        let Some(width) = width else { return (self.drawn(&[], None, usize::MAX), true) };
+        let fits = |text: &str| text.lines().all(|line| columns(line) <= usize::from(width));
         for left_out in 0..=self.dispensable.len() {
-            let left_out = &self.dispensable[..left_out];
-            let text = self.drawn(left_out, Some(width));
-            if text.lines().all(|line| columns(line) <= usize::from(width)) {
+            let text = self.drawn(&self.dispensable[..left_out], Some(width), usize::MAX);
+            if fits(&text) {
                 return (text, true);
             }
         }
-        (self.listed(width), false)
+        let shortened = |columns: usize| self.drawn(self.dispensable, Some(width), columns);
+        let lengths: Vec<usize> = (SHORTENED_MIN..self.longest()).collect();
+        match lengths.partition_point(|length| fits(&shortened(*length))) {
+            0 => (self.listed(width), false),
+            fitting => (shortened(lengths[fitting - 1]), true),
+        }
     }
 
-    fn drawn(&self, left_out: &[&str], width: Option<u16>) -> String {
+    /// The columns that the longest cell takes among those that may be shortened.
+    fn longest(&self) -> usize {
+        let cells = self.rows.iter().flat_map(|row| self.head.iter().zip(row));
+        let cells = cells.filter(|(head, _)| self.shortened.contains(head));
+        cells.map(|(_, cell)| columns(cell)).max().unwrap_or(0)
+    }
+
+    /// The table without some columns, and with cells of at most `length` columns where they may be shortened.
+    fn drawn(&self, left_out: &[&str], width: Option<u16>, length: usize) -> String {
         let kept: Vec<usize> = (0..N).filter(|&at| !left_out.contains(&self.head[at])).collect();
         let mut table = plain(width);
         table.set_header(kept.iter().map(|&at| self.head[at]));
         for row in &self.rows {
-            table.add_row(kept.iter().map(|&at| &row[at]));
+            table.add_row(kept.iter().map(|&at| match self.shortened.contains(&self.head[at]) {
+                true => without_middle(&row[at], length),
+                false => Cow::Borrowed(row[at].as_str()),
+            }));
         }
         for (column, &at) in table.column_iter_mut().zip(&kept) {
             let head = self.head[at];
@@ -132,6 +167,27 @@ fn plain(width: Option<u16>) -> Table {
 /// The lines of a table, without blanks at their ends.
 fn ended(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A text in at most `length` columns, with a mark where its middle was.
+fn without_middle(text: &str, length: usize) -> Cow<'_, str> {
+    if columns(text) <= length {
+        return Cow::Borrowed(text);
+    }
+    let kept = |chars: &mut dyn Iterator<Item = char>, length: usize| -> Vec<char> {
+        let mut left = length;
+        let has_room = |c: &char| {
+            let width = columns(c.encode_utf8(&mut [0; 4]));
+            let fits = width <= left;
+            left = left.saturating_sub(width);
+            fits
+        };
+        chars.take_while(has_room).collect()
+    };
+    let head: String = kept(&mut text.chars(), length / 2).into_iter().collect();
+    let tail: String =
+        kept(&mut text.chars().rev(), length - length / 2 - 1).into_iter().rev().collect();
+    Cow::Owned(format!("{head}…{tail}"))
 }
 
 /// How many columns a text takes on a terminal.
@@ -257,6 +313,18 @@ mod tests {
             "NODE  HTTP            RAFT\n1     127.0.0.1:8081  127.0.0.1:9081\n"
         );
         assert_eq!(table.fitted(Some(35)).0, "NODE  HTTP\n1     127.0.0.1:8081\n");
+    }
+
+    #[test]
+    fn a_long_name_loses_its_middle_before_the_table_becomes_a_list() {
+        let mut table = TextTable::new(["TAG", "STEP"]).shortened(&["TAG"]);
+        table.row(["orders-of-the-shop-in-Shanghai-2026", "5"].map(str::to_owned));
+        table.row(["订单订单订单订单订单订单订单订单", "7"].map(str::to_owned));
+        let narrow = "TAG                 STEP\norders-of…hai-2026  5\n订单订单…单订单订   7\n";
+        assert_eq!(table.fitted(Some(24)), (narrow.to_owned(), true));
+        assert!(table.fitted(None).0.contains("orders-of-the-shop-in-Shanghai-2026"));
+        assert!(!table.fitted(Some(17)).1, "too narrow for the shortest name");
+        assert!(table.fitted(Some(18)).1);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub enum TagCommand {
         /// Stop after this many [default: all]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
+        /// Show names and formats whole, even if the terminal is too narrow
+        #[arg(long)]
+        wide: bool,
     },
     /// Show one tag
     #[command(after_help = "Example:\n  mintleaf tag get orders --json")]
@@ -202,12 +205,12 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 created => show(&created?, json),
             }
         }
-        TagCommand::List { prefix, limit } => {
+        TagCommand::List { prefix, limit, wide } => {
             let tags = beginning(client, &prefix, limit).await?;
             match json {
                 true => print_json(&Value::Array(tags)),
                 false if tags.is_empty() => print("no tags\n"),
-                false => print_table(&table(&tags)),
+                false => print_table(&table(&tags).wide(wide)),
             }
         }
         TagCommand::Get { name } => {
@@ -333,7 +336,8 @@ fn table(tags: &[Value]) -> TextTable<8> {
     let mut table = TextTable::new(head)
         .numbers(&["MAX_ID", "STEP", "RATE_LIMIT"])
         .wrapped(&["DESCRIPTION"])
-        .dispensable(&["UPDATED"]);
+        .dispensable(&["UPDATED"])
+        .shortened(&["TAG", "SHAPE"]);
     for tag in tags {
         let [name, max_id, step, rate_limit, frozen, updated, description] =
             ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"]
