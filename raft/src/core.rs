@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mintleaf_codec::Blob;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) state: Arc<dyn StateMachine>,
     /// How many times a leader took over since this node started.
     pub(crate) leader_changes: AtomicU64,
+    /// What a node that belongs to no cluster yet waits for.
+    pub(crate) waits_for: Mutex<Option<String>>,
     /// What the other members run.
     pub(crate) releases: KnownReleases,
     /// If this node came back as a leader: its term, and the index of the last entry in its log then.

@@ -92,6 +92,6 @@ pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, StateMachine};
 pub use transport::{
     Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
-    SECRETS_MAX, Security, Target, Transport, TransportError,
+    SECRETS_MAX, Security, Target, Transport, TransportError, have_it_prove,
 };
 pub use types::bounds::ADDRESS_BYTES_MAX;

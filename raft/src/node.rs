@@ -139,6 +139,7 @@ impl Node {
             log,
             state,
             leader_changes: Default::default(),
+            waits_for: Default::default(),
             releases: KnownReleases::default(),
             resumed,
             requests: Requests::default(),

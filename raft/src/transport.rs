@@ -29,3 +29,4 @@ pub use interface::{FrameHandler, Peer, Reply, Target, Transport, TransportError
 pub(crate) use plain::Plain;
 pub(crate) use tcp::TcpTransport;
 pub(crate) use tls::Tls;
+pub use tls::have_it_prove;

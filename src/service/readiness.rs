@@ -31,7 +31,9 @@ impl Readiness {
         let mut reasons = Vec::new();
         let held = if holds_ids { HELD_ONLY } else { "" };
         if status.cluster_id.is_none() {
-            reasons.push(format!("not_formed: the cluster has not formed yet{held}"));
+            let missing = status.waits_for.as_ref();
+            let missing = missing.map_or(String::new(), |it| format!("; missing: {it}"));
+            reasons.push(format!("not_formed: the cluster has not formed yet{missing}{held}"));
         } else if status.leader_id.is_none() {
             reasons.push(match QuorumLoss::of(status) {
                 Some(loss) => format!("no_quorum: {}{held}", loss.with_advice()),
@@ -181,6 +183,7 @@ mod tests {
         };
         Status {
             cluster_id: Some(7),
+            waits_for: None,
             node_id: 1,
             leader_id,
             leader_changes: 0,

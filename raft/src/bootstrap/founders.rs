@@ -108,6 +108,7 @@ pub(super) async fn found(core: &Arc<Core>) -> Result<(), NodeError> {
                 why
             }
         };
+        *core.waits_for.lock() = Some(missing.clone());
         if reminded.elapsed() >= REMINDER_INTERVAL {
             reminded = Instant::now();
             if waiting.is_told(&missing, Instant::now()) {

@@ -26,6 +26,7 @@ pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
             Ok(()) => "the leader's first message".to_owned(),
             Err(why) => why,
         };
+        *core.waits_for.lock() = Some(waiting_for.clone());
         if waiting.is_told(&waiting_for, Instant::now()) {
             tracing::info!(%waiting_for, seed, "joining the cluster");
         }

@@ -55,6 +55,8 @@ pub struct MemberStatus {
 pub struct Status {
     /// The cluster's id; `None` before this node has taken part in one.
     pub cluster_id: Option<u128>,
+    /// What this node waits for in order to take part in one, in words; `None` once it does.
+    pub waits_for: Option<String>,
     /// This node's id.
     pub node_id: u64,
     /// The leader, if one is known. This node counts as the leader only while a quorum answers it, and another node
@@ -85,6 +87,7 @@ impl Status {
         let leader_id = known_leader(core, &now);
         Self {
             cluster_id: core.cluster(),
+            waits_for: core.waits_for.lock().clone().filter(|_| core.cluster().is_none()),
             node_id: core.identity.node_id(),
             leader_id,
             leader_changes: core.leader_changes.load(Relaxed),

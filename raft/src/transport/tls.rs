@@ -125,6 +125,23 @@ impl Tls {
     }
 }
 
+/// Has the process at the other end of a connection prove that it is the target, as a node with these credentials
+/// would, and ends the connection before any frame.
+///
+/// # Errors
+/// When it does not, with what an operator should check.
+pub async fn have_it_prove(
+    target: Target<'_>,
+    tcp: TcpStream,
+    own: (u64, u128),
+    credentials: Credentials,
+    now_ms: u64,
+) -> io::Result<Peer> {
+    let (_sender, credentials) = watch::channel(Arc::new(credentials));
+    let layer = Tls::new(own, credentials, Arc::new(move || now_ms)).map_err(io::Error::other)?;
+    Ok(layer.connect_tls(target, tcp).await?.proof.peer)
+}
+
 impl Layer for Tls {
     type Stream = TlsStream<TcpStream>;
 

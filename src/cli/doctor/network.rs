@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
+use mintleaf_raft::{Target, have_it_prove};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -13,6 +14,7 @@ use super::super::output::cell;
 use super::finding::Finding;
 use crate::config::NodeConfig;
 use crate::machine::clock::{Clock, SystemClock};
+use crate::machine::entropy;
 
 /// The longest wait for one peer or node.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -59,20 +61,29 @@ fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
     }
 }
 
-/// Whether any process listens at the addresses of the other founders, or at the one where the node is to join.
+/// Whether the other founders, or the node where this one is to join, listen at their addresses and have the same keys.
 pub(super) async fn peers(config: &NodeConfig, findings: &mut Vec<Finding>) {
     let others = config.peers.iter().filter(|(id, _)| **id != config.node_id);
-    let others = others.map(|(id, address)| (format!("node {id}"), address));
-    let join = config.join.iter().map(|address| ("the cluster to join".to_owned(), address));
-    for (who, address) in others.chain(join) {
-        findings.push(peer(&who, address).await);
+    let others = others.map(|(id, address)| (Some(*id), address));
+    let join = config.join.iter().map(|address| (None, address));
+    for (node_id, address) in others.chain(join) {
+        findings.push(peer(Target { address, node_id }, config).await);
     }
 }
 
-async fn peer(who: &str, address: &str) -> Finding {
+async fn peer(target: Target<'_>, config: &NodeConfig) -> Finding {
     const CHECK: &str = "peer";
+    let who = target.node_id.map_or("the cluster to join".to_owned(), |id| format!("node {id}"));
+    let address = target.address;
     match timeout(ANSWER_MAX, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Finding::good(CHECK, format!("{who} can be reached at {address}")),
+        Ok(Ok(tcp)) => match proof(target, tcp, config).await {
+            Ok(with) => Finding::good(CHECK, format!("{who} can be reached at {address}{with}")),
+            Err(why) => Finding::bad(
+                CHECK,
+                format!("{who} at {address} is not believed: {why}"),
+                "its log says what it found wrong with this node, if it was the one that refused",
+            ),
+        },
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Finding::doubtful(
             CHECK,
             format!("{who}: nothing listens at {address}"),
@@ -91,6 +102,25 @@ async fn peer(who: &str, address: &str) -> Finding {
             ),
             "a firewall in between, or a machine that is off",
         ),
+    }
+}
+
+/// Whether the process at the other end proves to be the node that is looked for, with the keys of this node; nothing
+/// is to be said where no keys are set, or they cannot be used, which another check reports.
+async fn proof(
+    target: Target<'_>,
+    tcp: TcpStream,
+    config: &NodeConfig,
+) -> Result<&'static str, String> {
+    let Some(keys) = &config.peer_keys else { return Ok("") };
+    let read = keys.read().and_then(|files| keys.credentials(config.node_id, &files));
+    let (Ok(credentials), Ok(store)) = (read, entropy::random_u128()) else { return Ok("") };
+    let now_ms = SystemClock::default().now_ms();
+    let proving = have_it_prove(target, tcp, (config.node_id, store), credentials, now_ms);
+    match timeout(ANSWER_MAX, proving).await {
+        Ok(Ok(_)) => Ok(", with the same keys"),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("it did not prove itself in {} s", ANSWER_MAX.as_secs())),
     }
 }
 

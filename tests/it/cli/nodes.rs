@@ -99,8 +99,12 @@ fn a_cluster_that_has_not_formed_says_so_instead_of_an_empty_table() {
     assert!(printed(&status).contains("not_formed: "), "{status:?}");
     let status = json_of(&run(&["cluster", "status", "--json", "--url", &url]));
     assert_eq!((&status["cluster_id"], &status["nodes"]), (&Value::Null, &json!([])));
-    let check = run(&["cluster", "status", "--check", "--url", &url]);
-    assert_fails(&check, 2, "error: no cluster yet: not_formed: ");
+    let missing = eventually("the missing node to be named", secs(10), || {
+        let check = run(&["cluster", "status", "--check", "--url", &url]);
+        assert_fails(&check, 2, "error: no cluster yet: not_formed: ");
+        Some(check.stderr).filter(|text| text.contains("; missing: node 2: "))
+    });
+    assert!(missing.contains("node 3: "), "{missing}");
 }
 
 #[test]
@@ -212,6 +216,38 @@ fn doctor_finds_a_sound_machine_sound() {
         ["ok"],
         "the node of these settings is asked where no other is named: {report}"
     );
+}
+
+#[test]
+fn doctor_tells_a_peer_with_the_same_secret_from_one_with_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let [same, other] = ["same", "other"].map(|name| {
+        let path = dir.path().join(name).display().to_string();
+        assert_eq!(run(&["secret", "new", &path]).code, Some(0));
+        path
+    });
+    let mut cluster = mintleaf().prepare(1, &["--cluster-secret-file", &same]);
+    cluster.start_all();
+    cluster.await_ready();
+    let raft = Port::claim().addr();
+    let peers = format!("1={},2={raft}", cluster.raft(1));
+    let data = dir.path().join("data").display().to_string();
+    let peer = |secret: &str| {
+        let settings = ["--node-id", "2", "--peers", &peers, "--raft", &raft.to_string()];
+        let files = ["--data", &data, "--cluster-secret-file", secret, "--json"];
+        let finished = run(&[&["doctor"][..], &settings, &files].concat());
+        let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|it| it["check"] == "peer").unwrap()
+    };
+    let believed = peer(&same);
+    assert_eq!(believed["status"], "ok", "{believed}");
+    assert!(believed["detail"].as_str().unwrap().ends_with(", with the same keys"), "{believed}");
+    let foreign = peer(&other);
+    assert_eq!(foreign["status"], "failed", "{foreign}");
+    let says = foreign["detail"].as_str().unwrap();
+    assert!(says.contains("the cluster secret does not match"), "{foreign}");
+    assert_eq!(cluster.api(1).get("/readyz").ok()["reasons"], json!([]));
 }
 
 #[test]
