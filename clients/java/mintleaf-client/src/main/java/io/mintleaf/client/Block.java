@@ -38,6 +38,11 @@ final class Block {
     return owner == null || isOrphaned() && cursor.next > last;
   }
 
+  /** Returns whether ids are left. Other threads than the owner may see more than there are. */
+  boolean isHolding() {
+    return cursor.next <= last;
+  }
+
   /** Takes up to {@code count} ids, or returns null if none is left. For the owner alone, while it lives. */
   IdRange take(long count) {
     long next = cursor.next;

@@ -150,6 +150,20 @@ abstract class Dispenser {
     return null;
   }
 
+  /** Returns whether the shared chunk or a block has an id left, as far as the calling thread sees. */
+  final boolean holdsAny() {
+    Chunk chunk = shared;
+    if (chunk.get() < chunk.size || favourite.isHolding()) {
+      return true;
+    }
+    for (Block block : cells) {
+      if (block.isHolding()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** Drops everything that is held. Called with the lock. */
   final void discard() {
     favourite = Block.NONE;

@@ -2,18 +2,27 @@ package io.mintleaf.client;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 
 /** Chooses which node is asked next. */
 final class Endpoints {
+  private static final Logger LOG = Logger.getLogger(MintleafClient.class.getName());
   static final long REST_MAX_NANOS = TimeUnit.SECONDS.toNanos(5);
   private static final long REST_MIN_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
 
   private final List<Endpoint> inOrder;
   private final String zone;
   private final Random random;
+  /** Once these are all endpoints, no node answers: that and its end are logged, once each. Guarded by itself. */
+  private final Set<Endpoint> failedSinceAnAnswer = new HashSet<>();
+  /** Guarded by the set. */
+  private boolean closed;
 
   /**
    * Puts the endpoints in a random order, so that many clients spread over the nodes.
@@ -52,8 +61,36 @@ final class Endpoints {
     return best == null ? soonest : best;
   }
 
-  void failed(Endpoint endpoint, long begun, long now, long atLeastNanos) {
+  /** Notes an answer that is no failure. */
+  void answered(Endpoint endpoint) {
+    endpoint.answered();
+    boolean allHadFailed;
+    synchronized (failedSinceAnAnswer) {
+      allHadFailed = failedSinceAnAnswer.size() == inOrder.size();
+      failedSinceAnAnswer.clear();
+    }
+    if (allHadFailed) {
+      LOG.log(Level.INFO, "a node answers again: {0}", endpoint);
+    }
+  }
+
+  /** Notes a failed attempt, after which the endpoint rests. */
+  void failed(Endpoint endpoint, long begun, long now, long atLeastNanos, MintleafException why) {
     endpoint.failed(begun, now, 0.5 + random.nextDouble() / 2, atLeastNanos);
+    boolean isTheLast;
+    synchronized (failedSinceAnAnswer) {
+      isTheLast = !closed && failedSinceAnAnswer.add(endpoint) && failedSinceAnAnswer.size() == inOrder.size();
+    }
+    if (isTheLast) {
+      LOG.log(Level.WARNING, "no node answers, and ids last as long as the leases that are held: {0}", why.getMessage());
+    }
+  }
+
+  /** Ends the log: a request that the closed client gives up says nothing of its node. */
+  void close() {
+    synchronized (failedSinceAnAnswer) {
+      closed = true;
+    }
   }
 
   /** Returns the longest rest after so many failures in a row: 50 ms, doubling up to 5 s. */

@@ -93,12 +93,12 @@ final class Flight implements Runnable {
   private boolean judge(Endpoint endpoint, long begun, Answer answer) throws IOException {
     if (answer.status == 200) {
       goal.answered(answer);
-      endpoint.answered();
+      control.endpoints.answered(endpoint);
       return true;
     }
     MintleafException problem = answer.problem();
     if (answer.status == 429 && problem.code().equals("rate_limited")) {
-      endpoint.answered();
+      control.endpoints.answered(endpoint);
       stay = endpoint;
       stayUntil = control.ticker.nanos() + TimeUnit.SECONDS.toNanos(Math.max(1, answer.retryAfterSeconds));
       goal.attemptFailed(problem);
@@ -110,14 +110,14 @@ final class Flight implements Runnable {
       failed(endpoint, begun, rest, MintleafException.unavailable(endpoint + ": " + problem.getMessage()));
       return false;
     }
-    endpoint.answered();
+    control.endpoints.answered(endpoint);
     goal.refused(problem);
     return true;
   }
 
   private void failed(Endpoint endpoint, long begun, long restNanos, MintleafException why) {
     control.stats.failure();
-    control.endpoints.failed(endpoint, begun, control.ticker.nanos(), restNanos);
+    control.endpoints.failed(endpoint, begun, control.ticker.nanos(), restNanos, why);
     goal.attemptFailed(why);
   }
 }

@@ -81,6 +81,11 @@ final class Line extends Dispenser {
     return shape == Shape.LEASED;
   }
 
+  /** Returns whether the next call is answered from what is held. */
+  synchronized boolean isHolding() {
+    return !buffer.isEmpty() || holdsAny();
+  }
+
   /** Begins a call that asks for itself, whatever is held. */
   Call callAlone(String path, int count, long deadline) {
     Call call = new Call(count, deadline);

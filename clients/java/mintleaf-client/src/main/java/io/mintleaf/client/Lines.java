@@ -1,5 +1,7 @@
 package io.mintleaf.client;
 
+import java.util.Collection;
+import java.util.Collections;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Consumer;
@@ -43,6 +45,10 @@ final class Lines {
 
   void forEach(Consumer<Line> action) {
     all.values().forEach(action);
+  }
+
+  Collection<Line> all() {
+    return Collections.unmodifiableCollection(all.values());
   }
 
   private static int cellOf(String tag) {

@@ -2,6 +2,7 @@ package io.mintleaf.client;
 
 import java.io.IOException;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
@@ -27,6 +28,9 @@ import java.util.concurrent.TimeUnit;
  * }</pre>
  */
 public final class MintleafClient implements AutoCloseable {
+  /** What {@link #readiness} says of a node that is ready. */
+  public static final String READY = "ready";
+
   private static final int COUNT_MAX = 10_000;
   private static final long SNOWFLAKE_FRESH_NANOS = TimeUnit.SECONDS.toNanos(1);
 
@@ -137,17 +141,51 @@ public final class MintleafClient implements AutoCloseable {
    * @return whether a node is ready to hand out ids
    */
   public boolean isReady() {
+    return readiness().containsValue(READY);
+  }
+
+  /**
+   * Asks nodes whether they are ready, until one says so.
+   *
+   * @return by the address of each node that was asked: {@link #READY}, or what is wrong there
+   */
+  public Map<String, String> readiness() {
+    Map<String, String> answers = new LinkedHashMap<>();
     for (Endpoint endpoint : control.endpoints.all()) {
-      try {
-        long deadline = control.ticker.nanos() + control.attemptNanos;
-        if (!closed && control.transport.get(endpoint, "/readyz", deadline).status == 200) {
-          return true;
-        }
-      } catch (IOException e) {
-        // Another node may be ready.
+      String answer = closed ? "the client is closed" : readiness(endpoint);
+      answers.put(endpoint.toString(), answer);
+      if (answer.equals(READY)) {
+        break;
       }
     }
-    return false;
+    return answers;
+  }
+
+  private String readiness(Endpoint endpoint) {
+    try {
+      int status = control.transport.get(endpoint, "/readyz", control.ticker.nanos() + control.attemptNanos).status;
+      return status == 200 ? READY : "HTTP " + status;
+    } catch (IOException e) {
+      return String.valueOf(e.getMessage());
+    }
+  }
+
+  /**
+   * Returns whether the next id of each tag that this client leases is held, so that the program needs no node for it.
+   *
+   * @return false if a leased tag is used up, or none was ever leased; snowflakes, which are held for a second, do not count
+   */
+  public boolean isHolding() {
+    boolean leased = false;
+    for (Line line : lines.all()) {
+      if (line.isLeased()) {
+        leased = true;
+        if (!line.isHolding()) {
+          return false;
+        }
+      }
+    }
+    return leased;
   }
 
   /**
@@ -166,6 +204,7 @@ public final class MintleafClient implements AutoCloseable {
   @Override
   public void close() {
     closed = true;
+    control.endpoints.close();
     lines.forEach(Line::close);
     snowflakes.close();
     withoutLease.close();

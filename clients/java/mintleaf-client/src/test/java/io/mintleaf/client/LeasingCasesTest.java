@@ -611,13 +611,13 @@ class LeasingCasesTest {
     Endpoints endpoints = new Endpoints(Collections.singletonList(endpoint), null, new Random(1));
     long now = 0;
     for (long millis : new long[] {50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000}) {
-      endpoints.failed(endpoint, now, now, 0);
+      endpoints.failed(endpoint, now, now, 0, MintleafException.closed());
       long rest = (endpoint.restEnds(now) - now) / 1_000_000;
       assertTrue(rest >= millis / 2 - 1 && rest <= millis, rest + " of " + millis);
       now = endpoint.restEnds(now) + 1;
     }
     endpoint.answered();
-    endpoints.failed(endpoint, now, now, 0);
+    endpoints.failed(endpoint, now, now, 0, MintleafException.closed());
     assertTrue(endpoint.restEnds(now) - now <= 50_000_000);
   }
 

@@ -1,6 +1,7 @@
 package io.mintleaf.spring;
 
 import io.mintleaf.client.MintleafClient;
+import java.util.Map;
 import org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator;
 import org.springframework.boot.actuate.health.Health;
 import org.springframework.boot.actuate.health.HealthIndicator;
@@ -17,8 +18,8 @@ import org.springframework.context.annotation.Bean;
 @ConditionalOnEnabledHealthIndicator("mintleaf")
 public class MintleafHealthAutoConfiguration {
   /**
-   * Makes the indicator: up when a node says that it is ready. While it is down, ids that are held are
-   * handed out still.
+   * Makes the indicator: up when a node says that it is ready, or while the program goes on without one because the
+   * client holds ids of each tag that it leases. Then its details say what is wrong.
    *
    * @param client the client whose nodes are asked
    * @return the indicator
@@ -26,8 +27,18 @@ public class MintleafHealthAutoConfiguration {
   @Bean
   @ConditionalOnMissingBean(name = "mintleafHealthIndicator")
   public HealthIndicator mintleafHealthIndicator(MintleafClient client) {
-    return () -> client.isReady()
-        ? Health.up().build()
-        : Health.down().withDetail("reason", "no node says that it is ready").build();
+    return () -> {
+      Map<String, String> nodes = client.readiness();
+      if (nodes.containsValue(MintleafClient.READY)) {
+        return Health.up().build();
+      }
+      boolean holding = client.isHolding();
+      Health.Builder health = holding ? Health.up() : Health.down();
+      return health
+          .withDetail("reason", "no node says that it is ready")
+          .withDetail("ids", holding ? "handed out from what is held" : "none, or not of every tag, is held")
+          .withDetail("nodes", nodes)
+          .build();
+    };
   }
 }

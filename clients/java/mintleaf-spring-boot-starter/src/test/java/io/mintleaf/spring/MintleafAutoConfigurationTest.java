@@ -1,6 +1,7 @@
 package io.mintleaf.spring;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.binder.MeterBinder;
@@ -66,12 +67,32 @@ class MintleafAutoConfigurationTest {
   }
 
   @Test
-  void healthSaysWhetherANodeIsReady() {
+  void healthIsUpWhileANodeIsReadyOrIdsOfEachTagAreHeld() {
+    runner.withPropertyValues("mintleaf.endpoints=" + node.url(), "mintleaf.lease-max=10",
+        "mintleaf.call-timeout=100ms").run(context -> {
+          HealthIndicator indicator = context.getBean(HealthIndicator.class);
+          MintleafClient client = context.getBean(MintleafClient.class);
+          assertThat(indicator.health().getStatus()).isEqualTo(Status.UP);
+          assertThat(indicator.health().getDetails()).isEmpty();
+          client.nextId("orders");
+          client.nextId("orders");
+
+          node.script(path -> Reply.status(503, "{\"ready\":false}"));
+          assertThat(indicator.health().getStatus()).isEqualTo(Status.UP);
+          assertThat(indicator.health().getDetails().toString())
+              .contains("no node says that it is ready", "from what is held", node.url() + "=HTTP 503");
+
+          assertThatThrownBy(() -> client.nextIds("orders", 10_000)).hasMessageContaining("503");
+          assertThat(indicator.health().getStatus()).isEqualTo(Status.DOWN);
+          assertThat(indicator.health().getDetails().toString()).contains(node.url() + "=HTTP 503");
+        });
+  }
+
+  @Test
+  void healthIsDownWithoutANodeAndWithoutALease() {
     runner.withPropertyValues("mintleaf.endpoints=" + node.url()).run(context -> {
-      HealthIndicator health = context.getBean(HealthIndicator.class);
-      assertThat(health.health().getStatus()).isEqualTo(Status.UP);
       node.script(path -> Reply.status(503, "{\"ready\":false}"));
-      assertThat(health.health().getStatus()).isEqualTo(Status.DOWN);
+      assertThat(context.getBean(HealthIndicator.class).health().getStatus()).isEqualTo(Status.DOWN);
     });
   }
 
