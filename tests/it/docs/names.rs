@@ -248,6 +248,10 @@ fn the_release_of_rust_and_the_version_are_named() {
     let version = env!("CARGO_PKG_VERSION");
     let section = version.strip_suffix("-dev").map_or(version, |_| "Unreleased");
     assert!(named("CHANGELOG.md", &format!("\n## {section}")), "no section {section}");
+    // Maven's word for what is between two releases.
+    let artifact = format!("<version>{}</version>", version.replace("-dev", "-SNAPSHOT"));
+    assert!(named("clients/java/pom.xml", &artifact), "clients/java/pom.xml lacks {artifact}");
+    assert!(named("clients/java/README.md", &artifact), "clients/java/README.md lacks {artifact}");
 }
 
 /// All scripts, as one calls them from the repository's directory.

@@ -1,6 +1,8 @@
 package shop;
 
 import io.mintleaf.client.MintleafClient;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.web.bind.annotation.PostMapping;
@@ -16,12 +18,13 @@ public class ShopApplication {
     this.ids = ids;
   }
 
-  record Order(String id, String article) {}
-
   @PostMapping("/orders")
-  Order order(@RequestParam("article") String article) {
+  Map<String, String> order(@RequestParam("article") String article) {
+    Map<String, String> order = new LinkedHashMap<>();
     // As text, because JavaScript cannot hold 63 bits.
-    return new Order(Long.toString(ids.nextId("orders")), article);
+    order.put("id", Long.toString(ids.nextId("orders")));
+    order.put("article", article);
+    return order;
   }
 
   public static void main(String[] args) {

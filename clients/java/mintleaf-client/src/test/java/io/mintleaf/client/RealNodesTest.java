@@ -35,7 +35,9 @@ class RealNodesTest {
 
   @AfterAll
   static void endNodes() throws Exception {
-    nodes.close();
+    if (nodes != null) {
+      nodes.close();
+    }
   }
 
   private static MintleafClient client() {
