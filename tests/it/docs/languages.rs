@@ -1,0 +1,297 @@
+//! The programs of `docs/languages.md` take ids from three nodes, while one of them hangs and the others die in turn.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::document;
+use crate::harness::{
+    Cluster, Finished, Port, Process, eventually, mintleaf, python_with_redis, runs, secs,
+};
+
+/// The ports of the page, for HTTP and for the Redis protocol; the nodes follow from 1 on.
+const HTTP: u16 = 8080;
+const REDIS: u16 = 6380;
+/// The first id of the tag: no JavaScript `number` holds it.
+const FIRST: u64 = (1 << 53) + 1;
+/// Ids that have to come after each fault.
+const MORE: usize = 60;
+
+/// Three nodes that also speak the Redis protocol, and a directory for the program that takes ids from them.
+struct Stage {
+    cluster: Cluster,
+    redis: Vec<Port>,
+    dir: TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let mut cluster = mintleaf().prepare(3, &[]);
+        let redis = Port::claim_row(3);
+        for (id, port) in cluster.ids().into_iter().zip(&redis) {
+            cluster.add_flag(id, "--resp", port.addr().to_string());
+        }
+        cluster.start_all();
+        cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "start": FIRST })).ok();
+        Self { cluster, redis, dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file beside the program.
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.dir().join(name), text).unwrap();
+    }
+
+    /// Writes the page's only block of this language that contains `word`, with the ports of the nodes.
+    fn write_block(&self, language: &str, word: &str, name: &str) {
+        let page = document("docs/languages.md");
+        let is_it = |text: &str| text.contains(word);
+        let mut blocks =
+            page.blocks.iter().filter(|block| block.language == language && is_it(&block.text));
+        let text = blocks.next().expect(word).text.clone();
+        assert!(blocks.next().is_none(), "two blocks of {language} contain {word}");
+        let ports = self.cluster.targets().into_iter().zip(&self.redis).zip(1..);
+        let text = ports.fold(text, |text, (((_, http), redis), id)| {
+            let text = text.replace(&format!("localhost:{}", HTTP + id), &http.to_string());
+            text.replace(&format!("{}", REDIS + id), &redis.addr().port().to_string())
+        });
+        self.write(name, &text);
+    }
+
+    /// Runs a program that sees an unknown tag refused, and then prints ids until it is ended, one a line. Fails if it
+    /// ends by itself, if no more ids come after a fault, or if one comes twice.
+    fn is_played(mut self, command: &mut Command) {
+        let log = self.dir().join("program.log");
+        let mut program = Process::start("program", command.current_dir(self.dir()), &log).unwrap();
+        await_more(&mut program, "before any fault");
+        self.cluster.process(1).signal("STOP");
+        await_more(&mut program, "while node 1 hangs");
+        self.cluster.process(1).signal("CONT");
+        self.cluster.await_ready();
+        for id in [2, 3] {
+            self.cluster.kill(id);
+            await_more(&mut program, &format!("without node {id}"));
+            self.cluster.start_node(id);
+            self.cluster.await_ready();
+        }
+        let ids = ids(&program);
+        let distinct: BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "an id came twice");
+        assert!(distinct.first() >= Some(&&FIRST));
+    }
+}
+
+/// The ids that a program has printed.
+fn ids(program: &Process) -> Vec<u64> {
+    let said = program.said();
+    // The last line may still be being written.
+    let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+    whole.lines().map(|line| line.parse().unwrap_or_else(|_| panic!("{said}"))).collect()
+}
+
+fn await_more(program: &mut Process, when: &str) {
+    let goal = ids(program).len() + MORE;
+    eventually(&format!("{MORE} ids {when}"), secs(30), || {
+        assert!(program.is_running(), "{when}: {}", program.said());
+        (ids(program).len() >= goal).then_some(())
+    });
+}
+
+const LOOP_IN_PYTHON: &str = "\
+import time
+import ids
+take = getattr(ids, 'next_ids', None) or (lambda tag: [ids.next_id(tag)])
+try:
+    take('nobody')
+except Exception as refusal:
+    assert any(word in str(refusal) for word in ('404', 'unknown tag')), refusal
+else:
+    raise SystemExit('an unknown tag has ids')
+while True:
+    for id in take('orders'):
+        print(id, flush=True)
+    time.sleep(0.005)
+";
+
+#[test]
+fn python_with_requests_goes_on_when_nodes_hang_and_die() {
+    if runs("python3", &["-c", "import requests"]) {
+        let stage = Stage::new();
+        stage.write_block("python", "import requests", "ids.py");
+        stage.write("main.py", LOOP_IN_PYTHON);
+        stage.is_played(Command::new("python3").arg("main.py"));
+    }
+}
+
+#[test]
+fn python_without_a_library_goes_on_when_nodes_hang_and_die() {
+    if runs("python3", &["--version"]) {
+        let stage = Stage::new();
+        stage.write_block("python", "import urllib.request", "ids.py");
+        stage.write("main.py", LOOP_IN_PYTHON);
+        stage.is_played(Command::new("python3").arg("main.py"));
+    }
+}
+
+#[test]
+fn python_with_redis_py_goes_on_when_nodes_hang_and_die() {
+    if let Some(mut python) = python_with_redis() {
+        let stage = Stage::new();
+        stage.write_block("python", "import redis", "ids.py");
+        stage.write("main.py", LOOP_IN_PYTHON);
+        stage.is_played(python.arg("main.py"));
+    }
+}
+
+const LOOP_IN_NODE: &str = "\
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as ids from './ids.mjs';
+const take = ids.nextIds ?? (async (tag) => [await ids.nextId(tag)]);
+const refusal = await take('nobody').catch((error) => error);
+if (!/404|unknown tag/.test(refusal.message)) throw refusal;
+for (;;) {
+  for (const id of await take('orders')) {
+    if (typeof id !== 'bigint') throw new Error(`${typeof id} ${id}`);
+    console.log(`${id}`);
+  }
+  await sleep(5);
+}
+";
+
+#[test]
+fn node_with_fetch_goes_on_when_nodes_hang_and_die() {
+    if runs("node", &["--eval", "AbortSignal.timeout(1); fetch"]) {
+        let stage = Stage::new();
+        stage.write_block("js", "await fetch(", "ids.mjs");
+        stage.write("main.mjs", LOOP_IN_NODE);
+        stage.is_played(Command::new("node").arg("main.mjs"));
+    }
+}
+
+#[test]
+fn node_with_ioredis_goes_on_when_nodes_hang_and_die() {
+    if !runs("npm", &["root", "--global"]) {
+        return;
+    }
+    let modules = Finished::of(Command::new("npm").args(["root", "--global"])).stdout;
+    if !Path::new(modules.trim()).join("ioredis").is_dir() {
+        eprintln!("SKIPPED: ioredis is not among the global modules of npm");
+        return;
+    }
+    let stage = Stage::new();
+    symlink(modules.trim(), stage.dir().join("node_modules")).unwrap();
+    stage.write_block("js", "ioredis", "ids.mjs");
+    stage.write("main.mjs", LOOP_IN_NODE);
+    stage.is_played(Command::new("node").arg("main.mjs"));
+}
+
+const LOOP_IN_GO: &str = "\
+package main
+
+import (
+	\"context\"
+	\"fmt\"
+	\"strings\"
+	\"time\"
+
+	\"example.org/shop/ids\"
+)
+
+func main() {
+	_, refusal := ids.Next(context.Background(), \"nobody\", 1)
+	if refusal == nil || !strings.Contains(refusal.Error(), \"404\") {
+		panic(refusal)
+	}
+	for {
+		taken, err := ids.Next(context.Background(), \"orders\", 2)
+		if err != nil {
+			panic(err)
+		}
+		for _, id := range taken {
+			fmt.Println(id)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+";
+
+#[test]
+fn go_goes_on_when_nodes_hang_and_die() {
+    if runs("go", &["version"]) {
+        let stage = Stage::new();
+        fs::create_dir(stage.dir().join("ids")).unwrap();
+        stage.write_block("go", "package ids", "ids/ids.go");
+        stage.write("main.go", LOOP_IN_GO);
+        stage.write("go.mod", "module example.org/shop\n\ngo 1.22\n");
+        let mut build = Command::new("go");
+        let built = Finished::of(build.args(["build", "-o", "shop", "."]).current_dir(stage.dir()));
+        assert_eq!(built.code, Some(0), "{built:?}");
+        let mut shop = Command::new(stage.dir().join("shop"));
+        stage.is_played(&mut shop);
+    }
+}
+
+const LOOP_IN_PHP: &str = "\
+<?php
+require 'ids.php';
+try {
+    next_ids('nobody');
+    exit('an unknown tag has ids');
+} catch (RuntimeException $refusal) {
+    str_contains($refusal->getMessage(), '404') || throw $refusal;
+}
+for (;;) {
+    foreach (next_ids('orders', 2) as $id) {
+        fwrite(STDOUT, \"$id\\n\");
+    }
+    usleep(5000);
+}
+";
+
+#[test]
+fn php_goes_on_when_nodes_hang_and_die() {
+    if runs("php", &["-r", "curl_version();"]) {
+        let stage = Stage::new();
+        stage.write_block("php", "curl_exec", "ids.php");
+        stage.write("main.php", LOOP_IN_PHP);
+        stage.is_played(Command::new("php").arg("main.php"));
+    }
+}
+
+const LOOP_IN_CSHARP: &str = "\
+try
+{
+    await Ids.Next(\"nobody\");
+    throw new InvalidOperationException(\"an unknown tag has ids\");
+}
+catch (HttpRequestException refusal) when (refusal.Message.Contains(\"unknown_tag\")) { }
+while (true)
+{
+    foreach (long id in await Ids.Next(\"orders\", 2)) Console.WriteLine(id);
+    await Task.Delay(5);
+}
+";
+
+#[test]
+fn csharp_goes_on_when_nodes_hang_and_die() {
+    if runs("dotnet", &["--version"]) {
+        let stage = Stage::new();
+        let shop = ["new", "console", "--name", "shop", "--output", "."];
+        let made = Finished::of(Command::new("dotnet").args(shop).current_dir(stage.dir()));
+        assert_eq!(made.code, Some(0), "{made:?}");
+        stage.write_block("csharp", "HttpClient", "Ids.cs");
+        stage.write("Program.cs", LOOP_IN_CSHARP);
+        let build = ["build", "--output", "out"];
+        let built = Finished::of(Command::new("dotnet").args(build).current_dir(stage.dir()));
+        assert_eq!(built.code, Some(0), "{built:?}");
+        stage.is_played(Command::new("dotnet").arg("out/shop.dll"));
+    }
+}
