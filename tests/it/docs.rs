@@ -6,6 +6,7 @@
 //!   reader       a reader that types a document's commands, from the first to the last
 //! names          metrics, flags, paths and codes: documented is what there is, and nothing else
 //! links          relative links and their anchors
+//! translations   pages in Chinese beside the English ones: the same commands, links and headings
 //! languages      programs of docs/languages.md, which take ids from three nodes while one is killed
 //! ```
 //!
@@ -21,6 +22,7 @@ mod links;
 mod markdown;
 mod names;
 mod reader;
+mod translations;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,7 @@ pub(super) struct Document {
 }
 
 /// A fenced block.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) language: String,
     /// The program that it needs and that is not there, as it says itself.
