@@ -12,9 +12,9 @@
 //!
 //! A shell block is executed line by line, in a separate directory and on separate ports. Commands of cargo and of
 //! `scripts/` build or run for long: the tests only compare them with the help of what they call. Blocks in other
-//! languages are not executed, except the programs of `docs/languages.md`. The first line of a block names what it needs beside the text: a program that may be
-//! missing (`sh needs=mysql`), nodes that are lost for good or stopped before it (`sh lost=2,3 stopped=1`), and how many
-//! seconds its commands may take (`within=30`).
+//! languages are not executed, except the programs of `docs/languages.md`. The first line of a block names what it needs
+//! beside the text: a program that may be missing (`sh needs=mysql`), nodes that are lost for good or stopped before it
+//! (`sh lost=2,3 stopped=1`), and how many seconds its commands may take (`within=30`).
 
 mod commands;
 mod languages;
