@@ -11,7 +11,8 @@ with open(path) as file:
 
 
 def of_compose():
-    for name, service in sorted(documents[0]["services"].items()):
+    nodes = {name: service for name, service in documents[0]["services"].items() if name.startswith("mintleaf-")}
+    for name, service in sorted(nodes.items()):
         yield name.rsplit("-", 1)[1], service["environment"]
 
 
