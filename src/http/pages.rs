@@ -4,12 +4,14 @@
 //! text.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use serde_json::Value;
 
+use super::ops::OPENAPI;
 use super::problem::Problem;
 use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{Consistency, TagService};
@@ -67,14 +69,53 @@ pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, P
     Ok(html("db", &table(columns, rows, page.next.is_some())))
 }
 
-/// `/openapi`: where people and programs find the interface described. It reveals nothing of the cluster.
+/// `/openapi`: the interface at a glance, and where programs find it described. It reveals nothing of the cluster.
 pub(super) async fn interface() -> Html {
-    html(
-        "openapi",
-        "<p>For programs, and for any viewer of OpenAPI: <a href=\"/openapi.json\">/openapi.json</a>.</p>\
-         <p>For people: <code>docs/api.md</code> in the release.</p>",
-    )
+    html("Interface", &INTERFACE)
 }
+
+/// What `/openapi` shows: first steps, and every path of the description with its summary.
+static INTERFACE: LazyLock<String> = LazyLock::new(|| {
+    let mut body = String::from(FIRST_STEPS);
+    let document: Value = serde_json::from_str(OPENAPI).unwrap_or_default();
+    for part in document["tags"].as_array().into_iter().flatten() {
+        let (name, about) = (text(&part["name"]), text(&part["description"]));
+        push(&mut body, format_args!("<h2>{}</h2>\n<div><table class=\"paths\">", escape(about)));
+        let paths = document["paths"].as_object().into_iter().flatten();
+        let operations = paths.flat_map(|(path, item)| {
+            let operations = item.as_object().into_iter().flatten();
+            operations.map(move |(method, operation)| (path, method, operation))
+        });
+        for (path, method, operation) in operations {
+            let summary = text(&operation["summary"]);
+            if operation["tags"][0] == name && !summary.starts_with("The same as ") {
+                let (method, path) = (method.to_uppercase(), escape(path));
+                let summary = escape(&summary.replace('`', ""));
+                let row = format_args!(
+                    "<tr><td>{method}</td><td><code>{path}</code></td><td>{summary}</td></tr>\n"
+                );
+                push(&mut body, row);
+            }
+        }
+        body.push_str("</table></div>\n");
+    }
+    body
+});
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+const FIRST_STEPS: &str = "\
+<pre><code># Make a tag, and take three ids of it\n\
+curl -X POST http://localhost:8080/v1/tags -H 'Content-Type: application/json' -d '{\"tag\":\"orders\"}'\n\
+curl 'http://localhost:8080/v1/segment/orders?count=3'\n\
+# With an auth file\n\
+curl -H \"Authorization: Bearer $TOKEN\" http://localhost:8080/v1/segment/orders\n\
+# Types for TypeScript; most languages have a generator that reads the same file\n\
+npx openapi-typescript http://localhost:8080/openapi.json -o mintleaf.d.ts</code></pre>\n\
+<p><a href=\"/openapi.json\">/openapi.json</a> describes parameters, bodies and errors of these paths, for programs and \
+viewers of OpenAPI 3.1.</p>\n";
 
 /// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` is true when there are others behind them.
 fn table<const N: usize>(
@@ -109,7 +150,7 @@ fn html(title: &str, body: &str) -> Html {
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
          <style>{STYLE}</style>\
-         <nav><a href=\"/\">Console</a> <a href=\"/cache\">/cache</a> <a href=\"/db\">/db</a></nav>\
+         <nav><a href=\"/\">Console</a> <a href=\"/cache\">/cache</a> <a href=\"/db\">/db</a> <a href=\"/openapi\">Interface</a></nav>\
          <h1>{title}</h1>\n{body}\n</html>\n"
     );
     (HTML_HEADERS, page)
@@ -119,12 +160,20 @@ const STYLE: &str = "\
     :root{color-scheme:light dark}\
     body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:70rem;padding:0 1rem}\
     nav a{margin-right:1rem}\
+    a{color:#0b7d57;color:light-dark(#0b7d57,#5ad9a8)}\
+    pre{padding:.8rem 1rem;border-radius:8px;background:#8882;white-space:pre-wrap;overflow-wrap:anywhere}\
+    h2{font-size:1.1rem;margin:1.6rem 0 .3rem}\
     div{overflow-x:auto}\
     table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
     th,td{text-align:right;padding:.25rem .75rem;border-bottom:1px solid #8884;white-space:nowrap}\
     th:first-child,td:first-child{text-align:left}\
     td:first-child{white-space:pre}\
-    th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}";
+    th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}\
+    .paths td{text-align:left;vertical-align:top}\
+    .paths td:first-child{padding-left:0;min-width:4rem}\
+    .paths td:last-child{white-space:normal;width:100%}\
+    @media(max-width:40rem){.paths tr,.paths td:last-child{display:block}.paths tr{padding:.3rem 0;border-bottom:1px solid #8884}\
+    .paths td{display:inline-block;border:0;padding:0;white-space:normal;overflow-wrap:anywhere}}";
 
 /// Makes text safe between tags and in quoted attributes.
 fn escape(text: &str) -> String {
@@ -150,6 +199,16 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_the_interface_names_every_path_of_its_description() {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        assert!(paths.len() > 20, "{}", paths.len());
+        for path in paths.keys() {
+            assert!(INTERFACE.contains(&format!("<code>{path}</code>")), "{path}");
+        }
+    }
 
     #[test]
     fn markup_in_tags_is_escaped() {
