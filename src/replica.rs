@@ -52,6 +52,9 @@ pub trait TagListener: Send + Sync + 'static {
     /// A tag was changed. It has this protection from now on, which may be the same as before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
+    /// An entry has reserved this many ids of a tag, for any node.
+    fn ids_reserved(&self, _: u64) {}
+
     /// A snapshot replaced the whole state. What happened to each tag in between is unknown: any tag may have been
     /// deleted, protected, or raised.
     fn state_replaced(&self);
@@ -114,6 +117,9 @@ impl StateReplica {
     /// Passes what a command did to a tag to the listener. Applying waits for that, so the listener receives changes in
     /// their order, and each before this node applies the next.
     fn tell(&self, command: &Command, response: &Response) {
+        if let Response::Segment { start, end, .. } = response {
+            self.listener.ids_reserved(end - start);
+        }
         let (change, tag) = match command {
             Command::Administer { change, .. } => (Some(change), change.tag()),
             Command::DeleteTag { tag } => (None, Some(tag)),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! error, log_access, readiness   what all of them share
+//! refusals        which tags refused their callers lately, and which is nearest to its end
 //! grabs           carries grabs out: proposes them, reads and records what they brought
 //! local           what this node holds of a tag by itself
 //! leader          what only the leader hands out: ids of strict tags, numbers of keys
@@ -33,6 +34,7 @@ mod local;
 mod log_access;
 mod pools;
 mod readiness;
+mod refusals;
 mod snowflake;
 mod source;
 mod tag_table;
@@ -66,6 +68,7 @@ pub use local::slot::SlotStatus;
 pub use log_access::Consistency;
 pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, Pool, PoolService};
 pub use readiness::Readiness;
+pub use refusals::{Refusal, RefusedFor};
 pub use snowflake::lease::Lease;
 pub use snowflake::snowflakes::Snowflakes;
 pub use tag_table::TagTable;

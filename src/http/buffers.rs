@@ -12,10 +12,12 @@ use super::problem::Problem;
 use super::query::Query;
 use super::tags::{TagBody, consistency, row_bytes};
 use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
-use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
+use crate::service::{
+    HoldingsPage, Refusal, RefusedFor, SlotStatus, TagHolding, TagRow, TagService,
+};
 
 /// Bytes of a buffer in answers, at most.
-const BUFFER_BYTES: usize = 460;
+const BUFFER_BYTES: usize = 500;
 
 pub(super) async fn list(
     State(service): State<Arc<TagService>>,
@@ -53,6 +55,34 @@ pub(super) struct Page {
     next: Option<String>,
     /// How many tags there are on all pages, whatever the prefix.
     total: usize,
+    /// Tags that refused callers of this node within the last minute, the latest first.
+    refused: Vec<RefusedTag>,
+    /// The tag of the cluster that was nearest to its end at the last look, which is every 30 s.
+    nearest_end: Option<NearestEnd>,
+}
+
+#[derive(Serialize)]
+struct RefusedTag {
+    tag: String,
+    code: &'static str,
+    ago_ms: u64,
+}
+
+#[derive(Serialize)]
+struct NearestEnd {
+    tag: String,
+    /// The share of its ids that is left, 0 to 1.
+    left: f64,
+}
+
+impl From<Refusal> for RefusedTag {
+    fn from(Refusal { tag, why, ago_ms }: Refusal) -> Self {
+        let code = match why {
+            RefusedFor::Exhausted => "exhausted",
+            RefusedFor::Frozen => "frozen",
+        };
+        Self { tag: tag.to_string(), code, ago_ms }
+    }
 }
 
 impl From<HoldingsPage> for Page {
@@ -61,6 +91,8 @@ impl From<HoldingsPage> for Page {
             tags: page.rows.into_iter().map(Holding::from).collect(),
             next: page.next.map(|tag| tag.to_string()),
             total: page.total,
+            refused: page.refused.into_iter().map(RefusedTag::from).collect(),
+            nearest_end: page.nearest.map(|(left, tag)| NearestEnd { tag: tag.to_string(), left }),
         }
     }
 }
@@ -74,11 +106,14 @@ struct Holding {
     buffer: Option<Buffer>,
     /// The leader, of a tag that it alone holds ids of.
     held_by: Option<u64>,
+    /// How many ids of such a tag callers took at this node.
+    taken_here: Option<String>,
 }
 
 impl From<TagHolding> for Holding {
-    fn from(TagHolding { row, status, held_by }: TagHolding) -> Self {
-        Self { tag: row.into(), buffer: status.map(Buffer::from), held_by }
+    fn from(TagHolding { row, status, held_by, taken_here }: TagHolding) -> Self {
+        let taken_here = taken_here.map(|taken| taken.to_string());
+        Self { tag: row.into(), buffer: status.map(Buffer::from), held_by, taken_here }
     }
 }
 
@@ -165,7 +200,8 @@ mod tests {
             period: Some(u32::MAX),
         };
         let buffer = serde_json::to_vec(&Buffer::from(status)).unwrap().len();
-        let bytes = buffer + format!(r#""buffer":,"held_by":{},"#, u64::MAX).len();
+        let led = format!(r#""buffer":,"held_by":{0},"taken_here":"{0}","#, u64::MAX);
+        let bytes = buffer + led.len();
         assert!((BUFFER_BYTES - 80..=BUFFER_BYTES).contains(&bytes), "{bytes}");
     }
 }

@@ -168,6 +168,8 @@ pub(crate) struct TagReadings {
     pub(crate) names: u64,
     /// Most names that it may keep.
     pub(crate) names_max: u64,
+    /// Ids that the log has reserved, for any node, in the entries that this process applied.
+    pub(crate) reserved: u64,
 }
 
 impl TagReadings {
@@ -178,7 +180,9 @@ impl TagReadings {
         let help = "Names of tags that are kept, those of deleted ones included";
         rows.gauge("tag_names", help, self.names)?;
         let help = "Most names of tags that are kept, by --tags-max";
-        rows.gauge("tag_names_max", help, self.names_max)
+        rows.gauge("tag_names_max", help, self.names_max)?;
+        let help = "Ids of tags that all nodes reserved, by the entries that this process applied";
+        rows.counter("ids_reserved", help, self.reserved)
     }
 }
 

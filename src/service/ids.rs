@@ -141,6 +141,25 @@ impl IdService {
         count: u64,
         arrangement: Arrangement,
     ) -> Result<TakenIds, Error> {
+        let taken = self.take_from_source(tag, count, arrangement).await;
+        if let (Err(error @ (Error::Exhausted | Error::Frozen)), Ok(tag)) =
+            (&taken, BizTag::parse(tag))
+        {
+            self.note_refusal(&tag, error);
+        }
+        taken
+    }
+
+    fn note_refusal(&self, tag: &BizTag, error: &Error) {
+        self.table.refusals().note(tag, error, || self.clock.monotonic_ms());
+    }
+
+    async fn take_from_source(
+        &self,
+        tag: &str,
+        count: u64,
+        arrangement: Arrangement,
+    ) -> Result<TakenIds, Error> {
         let deadline = self.replica.deadline(GRAB_MAX);
         let call = Call { count, arrangement, deadline };
         for attempt in 0..2 {
@@ -152,7 +171,10 @@ impl IdService {
             let taken = match self.source(tag, deadline).await? {
                 Source::Plain(slot) => self.take_of_slot(&slot, call).await?.map(TakenIds::plain),
                 Source::Trend(lines) => self.take_of_line(&lines, call).await?,
-                Source::Strict(lines) => self.take_of_leader(&lines, call).await?,
+                Source::Strict(lines) => {
+                    let taken = self.take_of_leader(&lines, call).await?;
+                    taken.inspect(|_| lines.count_taken(count))
+                }
                 Source::Keys(_) => return Err(is_a_sequence(tag)),
             };
             if let Some(taken) = taken {
@@ -419,10 +441,11 @@ impl IdService {
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
         let deadline = self.replica.deadline(GRAB_MAX);
         let keys = self.keys(requests.iter().map(|request| &request.of.tag), deadline).await;
-        let admit = |(request, keys): (&KeyRequest, Result<Arc<Keys>, Error>)| {
-            keys.and_then(|keys| keys.admit(request.count)).err()
+        let admit = |(request, keys): (&KeyRequest, &Result<Arc<Keys>, Error>)| match keys {
+            Ok(keys) => keys.admit(request.count).err(),
+            Err(error) => Some(error.clone()),
         };
-        let refused: Vec<Option<Error>> = requests.iter().zip(keys).map(admit).collect();
+        let refused: Vec<Option<Error>> = requests.iter().zip(&keys).map(admit).collect();
         let admitted = requests.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none());
         let asked = admitted.map(|(KeyRequest { of, count }, _)| Request {
             tag: of.tag,
@@ -430,12 +453,20 @@ impl IdService {
         });
         let mut outcomes = self.ask_leader(asked.collect(), deadline).await.into_iter();
         let mut handed_out = 0;
-        let taken = refused.into_iter().map(|refused| {
+        let taken = refused.into_iter().zip(keys).map(|(refused, keys)| {
             let taken = match refused {
                 Some(error) => Err(error),
                 None => outcomes.next().unwrap_or_else(|| Err(not_understood())).and_then(numbers),
             };
-            handed_out += taken.as_ref().map_or(0, |numbers| numbers.end - numbers.start);
+            match (&taken, keys) {
+                (Ok(numbers), keys) => {
+                    let count = numbers.end - numbers.start;
+                    handed_out += count;
+                    keys.iter().for_each(|keys| keys.count_taken(count));
+                }
+                (Err(error), Ok(keys)) => self.note_refusal(keys.tag(), error),
+                (Err(_), Err(_)) => {}
+            }
             taken
         });
         let taken = taken.collect();

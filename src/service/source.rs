@@ -1,10 +1,12 @@
 //! The source of one tag's ids on this node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_core::segment::BufferView;
 use mintleaf_core::shape::{LinesOf, Shape};
 use mintleaf_core::state::{Protection, TagRow};
+use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
 use super::error::Error;
@@ -28,9 +30,11 @@ pub(super) enum Source {
 
 /// A sequence on this node.
 pub(super) struct Keys {
+    tag: BizTag,
     shape: Arc<Shape>,
     guard: Mutex<Guard>,
     clock: Arc<dyn Clock>,
+    taken: AtomicU64,
 }
 
 impl Source {
@@ -44,8 +48,9 @@ impl Source {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         if shape.lines() == LinesOf::Sections {
-            let (shape, guard) = (Arc::clone(shape), Mutex::default());
-            return Ok(Self::Keys(Arc::new(Keys { shape, guard, clock })));
+            let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
+            let (guard, taken) = (Mutex::default(), AtomicU64::new(0));
+            return Ok(Self::Keys(Arc::new(Keys { tag, shape, guard, clock, taken })));
         }
         let lines = Arc::new(Lines::new(row, shape, clock)?);
         Ok(if shape.needs_leadership() { Self::Strict(lines) } else { Self::Trend(lines) })
@@ -124,6 +129,15 @@ impl Source {
         }
     }
 
+    /// How many ids this node's callers took that the leader handed out; `None` of other sources.
+    pub(super) fn taken_here(&self) -> Option<u64> {
+        match self {
+            Self::Plain(_) | Self::Trend(_) => None,
+            Self::Strict(lines) => Some(lines.taken()),
+            Self::Keys(keys) => Some(keys.taken.load(Relaxed)),
+        }
+    }
+
     /// The buffer of the line that was opened last.
     pub(super) fn view(&self) -> Option<BufferView> {
         match self {
@@ -135,6 +149,16 @@ impl Source {
 }
 
 impl Keys {
+    /// The tag.
+    pub(super) fn tag(&self) -> &BizTag {
+        &self.tag
+    }
+
+    /// Counts numbers that went to a caller.
+    pub(super) fn count_taken(&self, count: u64) {
+        self.taken.fetch_add(count, Relaxed);
+    }
+
     /// Admits a call for `count` numbers, and deducts them from what the rate limit allows on this node.
     ///
     /// # Errors

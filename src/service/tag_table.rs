@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use super::leader::SharedLedger;
 use super::local::first_segments::FirstSegments;
 use super::local::slot::Slot;
+use super::refusals::Refusals;
 use super::source::Source;
 use crate::replica::TagListener;
 
@@ -43,6 +44,9 @@ pub struct TagTable {
     none_held_until_ms: AtomicU64,
     /// The tags whose ids would run out soonest as of the last look, [`WATCHED_MAX`] at most.
     shortest: Mutex<Vec<BizTag>>,
+    refusals: Refusals,
+    /// How many ids the log has reserved, for any node, in the entries that this process applied.
+    reserved: AtomicU64,
 }
 
 impl TagTable {
@@ -57,6 +61,8 @@ impl TagTable {
             first_segments: FirstSegments::default(),
             none_held_until_ms: AtomicU64::new(0),
             shortest: Mutex::default(),
+            refusals: Refusals::default(),
+            reserved: AtomicU64::new(0),
         }
     }
 
@@ -80,6 +86,16 @@ impl TagTable {
     /// First segments on their way to the table.
     pub(super) fn first_segments(&self) -> &FirstSegments {
         &self.first_segments
+    }
+
+    /// Which tags refused their callers, and which is nearest to its end.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// How many ids the log has reserved, for any node, in the entries that this process applied.
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved.load(Relaxed)
     }
 
     /// The source of a tag. If there is none, `new` makes one.
@@ -218,6 +234,10 @@ impl TagListener for TagTable {
         if let Some(source) = self.tags.pin().get(tag) {
             source.protect(protection);
         }
+    }
+
+    fn ids_reserved(&self, count: u64) {
+        self.reserved.fetch_add(count, Relaxed);
     }
 
     fn state_replaced(&self) {

@@ -278,7 +278,13 @@ impl ClusterService {
             draining: self.own.is_draining(),
             cluster,
             snowflake: self.snowflakes.readings(node.median_now_ms()),
-            tags: TagReadings { tags, loaded, names, names_max: self.tags_max },
+            tags: TagReadings {
+                tags,
+                loaded,
+                names,
+                names_max: self.tags_max,
+                reserved: self.table.reserved(),
+            },
             sequences: self.table.ledger().counters(|counters| SequenceReadings {
                 keys: counters.keys_held(),
                 keys_forgotten: counters.keys_forgotten(),
@@ -305,6 +311,7 @@ impl ClusterService {
         }
         self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
         warned.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
+        self.table.refusals().set_nearest(lowest);
     }
 
     /// Records what the process takes of its machine, and the data of its disk.

@@ -11,7 +11,9 @@ use super::tags::TagService;
 use crate::service::error::Error;
 use crate::service::local::slot::SlotStatus;
 use crate::service::log_access::{Consistency, refresh};
-use crate::service::tag_table::WATCHED_MAX;
+use crate::service::refusals::{Refusal, RefusedFor};
+use crate::service::source::Source;
+use crate::service::tag_table::{PinnedTags, WATCHED_MAX};
 
 /// A tag, and what this node holds of it.
 #[derive(Debug)]
@@ -25,12 +27,21 @@ pub struct TagHolding {
     /// For a strict tag and a sequence: the leader, if this node knows one, because only the leader holds anything of
     /// it. `None` for all other tags, since each node holds its own ids of those.
     pub held_by: Option<u64>,
+    /// For a strict tag and a sequence: how many ids callers took at this node since it was first asked for some.
+    /// `None` for all other tags, and before the first.
+    pub taken_here: Option<u64>,
 }
 
 impl TagHolding {
-    fn of(row: TagRow, status: Option<SlotStatus>, leader: Option<u64>) -> Self {
+    fn of(
+        row: TagRow,
+        status: Option<SlotStatus>,
+        leader: Option<u64>,
+        tags: &PinnedTags<'_>,
+    ) -> Self {
         let held_by = leader.filter(|_| is_led(&row));
-        Self { row, status, held_by }
+        let taken_here = tags.get(&row.tag).and_then(Source::taken_here);
+        Self { row, status, held_by, taken_here }
     }
 }
 
@@ -48,6 +59,10 @@ pub struct HoldingsPage {
     pub next: Option<BizTag>,
     /// How many tags there are in this node's copy, on all pages.
     pub total: usize,
+    /// The tags that refused callers of this node in the last minute, and are still as they were then.
+    pub refused: Vec<Refusal>,
+    /// The tag that was nearest to its end when this node last looked, and the share of its ids that was left.
+    pub nearest: Option<(f64, BizTag)>,
 }
 
 impl TagService {
@@ -65,7 +80,7 @@ impl TagService {
     ) -> Result<HoldingsPage, Error> {
         let page = self.page(prefix, after, limit, has_room, consistency).await?;
         let rows = self.with_statuses(page.rows);
-        Ok(HoldingsPage { rows, next: page.next, total: self.total() })
+        Ok(self.holdings_page(rows, page.next))
     }
 
     /// Up to `limit` tags in use whose names begin with `prefix` and sort after `after`. First come the tags whose
@@ -91,12 +106,13 @@ impl TagService {
         });
         found.truncate(limit);
         let leader = self.replica.node().leader_id();
+        let tags = self.table.pin();
         let holding = |(tag, status): (BizTag, SlotStatus)| {
             let row = self.replica.read(|state| state.tag(tag.as_str()))?;
-            Some(TagHolding::of(row, Some(status), leader))
+            Some(TagHolding::of(row, Some(status), leader, &tags))
         };
         let rows = found.into_iter().filter_map(holding).collect();
-        Ok(HoldingsPage { rows, next: None, total: self.total() })
+        Ok(self.holdings_page(rows, None))
     }
 
     /// Among the tags that are watched, those in use whose names `is_wanted` accepts, with what is held of each.
@@ -132,7 +148,7 @@ impl TagService {
                 true => of_led.next().flatten(),
                 false => tags.get(&row.tag).and_then(|source| source.status(now_ms)),
             };
-            TagHolding::of(row, status, leader)
+            TagHolding::of(row, status, leader, &tags)
         };
         rows.into_iter().map(holding).collect()
     }
@@ -149,7 +165,17 @@ impl TagService {
         both.map(with_gate).collect()
     }
 
-    fn total(&self) -> usize {
-        self.replica.read(|state| state.len())
+    fn holdings_page(&self, rows: Vec<TagHolding>, next: Option<BizTag>) -> HoldingsPage {
+        let refusals = self.table.refusals();
+        let (mut refused, nearest) =
+            (refusals.lately(self.clock.monotonic_ms()), refusals.nearest());
+        self.replica.read(|state| {
+            refused.retain(|refusal| {
+                let now = state.protection(refusal.tag.as_str());
+                now.is_some_and(|now| now.frozen == (refusal.why == RefusedFor::Frozen))
+            });
+            let nearest = nearest.filter(|(_, tag)| state.protection(tag.as_str()).is_some());
+            HoldingsPage { rows, next, total: state.len(), refused, nearest }
+        })
     }
 }

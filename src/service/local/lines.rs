@@ -2,6 +2,7 @@
 //! how the tag's ids are written.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_core::limits::PERIOD_SKEW_MS;
 use mintleaf_core::segment::BufferView;
@@ -25,6 +26,8 @@ pub(in crate::service) struct Lines {
     calendar: Option<Calendar>,
     clock: Arc<dyn Clock>,
     open: Mutex<OpenLines>,
+    /// How many ids callers took that the leader handed out.
+    taken: AtomicU64,
 }
 
 /// The lines in present use: as a rule one; around the end of a period, its line and the next.
@@ -66,7 +69,8 @@ impl Lines {
             })?),
         };
         let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
-        let new = Self { tag, step: row.step, shape, calendar, clock, open: Mutex::default() };
+        let (step, open, taken) = (row.step, Mutex::default(), AtomicU64::new(0));
+        let new = Self { tag, step, shape, calendar, clock, open, taken };
         new.protect(row.protection);
         Ok(new)
     }
@@ -78,6 +82,16 @@ impl Lines {
 
     pub(in crate::service) fn shape(&self) -> &Arc<Shape> {
         &self.shape
+    }
+
+    /// Counts ids that the leader handed out and a caller took.
+    pub(in crate::service) fn count_taken(&self, count: u64) {
+        self.taken.fetch_add(count, Relaxed);
+    }
+
+    /// How many ids callers took that the leader handed out.
+    pub(in crate::service) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
     }
 
     /// Whether this node holds ids of the tag without the leader.

@@ -107,6 +107,66 @@ fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
     });
 }
 
+/// What a node names as refused lately: tags and codes.
+fn refused(api: Api) -> Vec<[String; 2]> {
+    let page = api.get("/v1/buffers?sort=need&consistency=stale").ok();
+    let refused = page["refused"].as_array().unwrap().iter();
+    refused.map(|it| ["tag", "code"].map(|field| it[field].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn a_tag_whose_callers_are_refused_is_named_where_they_asked_until_it_gives_ids_again() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let (api, other) = (cluster.api(leader), cluster.api(cluster.others(leader)[0]));
+    create(api, "orders", 10).ok();
+    let few = json!({ "tag": "few", "start": "9223372036854775805", "order": "strict" });
+    api.post("/v1/tags", &few).ok();
+    let keys = json!({ "tag": "keys", "kind": "sequence", "frozen": true });
+    api.post("/v1/tags", &keys).ok();
+    api.post("/v1/tags", &json!({ "tag": "cold", "frozen": true })).ok();
+    assert_eq!(api.get("/v1/segment/orders").ids().len(), 1);
+    assert_eq!(refused(api), [] as [[String; 2]; 0]);
+    assert_eq!(api.get("/v1/segment/few?count=100").problem().1, "exhausted");
+    assert_eq!(api.get("/v1/sequence/keys/a").problem().1, "frozen");
+    assert_eq!(api.get("/v1/segment/cold").problem().1, "frozen");
+    let named = [["cold", "frozen"], ["keys", "frozen"], ["few", "exhausted"]];
+    assert_eq!(refused(api), named);
+    assert_eq!(refused(other), [] as [[String; 2]; 0], "no caller was refused there");
+    api.patch("/v1/tags/cold", &json!({ "frozen": false })).ok();
+    api.delete("/v1/tags/few");
+    assert_eq!(refused(api), [["keys", "frozen"]]);
+}
+
+#[test]
+fn ids_that_the_leader_hands_out_are_counted_where_callers_took_them() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let (api, other) = (cluster.api(leader), cluster.api(cluster.others(leader)[0]));
+    api.post("/v1/tags", &json!({ "tag": "ledger", "order": "strict" })).ok();
+    api.post("/v1/tags", &json!({ "tag": "rooms", "kind": "sequence" })).ok();
+    create(api, "orders", 10).ok();
+    assert_eq!(api.get("/v1/segment/orders").ids().len(), 1);
+    assert_eq!(api.get("/v1/segment/ledger").ids().len(), 1);
+    assert_eq!(other.get("/v1/segment/ledger?count=20").ids().len(), 20);
+    other.get("/v1/sequence/rooms/a?count=7").ok();
+    let taken = |api: Api| {
+        let tags = tags(api, "consistency=stale");
+        tags.iter().map(|tag| tag["taken_here"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(api), [json!("1"), Value::Null, Value::Null]);
+    assert_eq!(taken(other), [json!("20"), Value::Null, json!("7")]);
+    // Both nodes apply the same entries, whichever node reserved.
+    let reserved = |api: Api| {
+        let page = api.get("/metrics");
+        let line =
+            page.text().lines().find_map(|it| it.strip_prefix("mintleaf_ids_reserved_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    assert!(reserved(api) >= 28, "{}", reserved(api));
+    eventually("the same count", secs(10), || (reserved(api) == reserved(other)).then_some(()));
+}
+
 /// The number of tags that a node reports to hold ids of.
 fn loaded(api: Api) -> u64 {
     let page = api.get("/metrics");
