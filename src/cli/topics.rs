@@ -1,5 +1,6 @@
 //! `mintleaf help`: the help of a command, or a section of the operating guide, which every binary holds.
 
+use clap::error::ErrorKind;
 use clap::{Args, Command};
 
 use super::failure::Failure;
@@ -29,7 +30,7 @@ pub struct HelpArgs {
     words: Vec<String>,
 }
 
-pub(super) fn run(args: &HelpArgs, mut root: Command) -> Result<(), Failure> {
+pub(super) fn run(args: &HelpArgs, root: Command) -> Result<(), Failure> {
     if let [topic] = &args.words[..] {
         if topic == "topics" {
             return print(&(topics().join("\n") + "\n"));
@@ -38,12 +39,13 @@ pub(super) fn run(args: &HelpArgs, mut root: Command) -> Result<(), Failure> {
             return print(&without_links(&section));
         }
     }
-    root.build();
-    let mut command = &mut root;
-    for word in &args.words {
-        command = command.find_subcommand_mut(word).ok_or_else(|| unknown(word))?;
+    let words = args.words.iter().map(String::as_str);
+    match root.try_get_matches_from(["mintleaf"].into_iter().chain(words).chain(["--help"])) {
+        Err(help) if help.kind() == ErrorKind::DisplayHelp => {
+            print_styled(&help.render().ansi().to_string())
+        }
+        _ => Err(unknown(&args.words.join(" "))),
     }
-    print_styled(&command.render_long_help().ansi().to_string())
 }
 
 fn unknown(word: &str) -> Failure {
