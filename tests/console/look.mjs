@@ -35,7 +35,7 @@ async function fillCluster(cluster) {
   await make(LONG, { description: 'A name of 128 characters, and more of a description than a row has room for. '.repeat(3) });
   await make('frozen-since-march', { frozen: true });
   await make('limited', { rate_limit: 50000 });
-  await make('near-the-end', { start: '9123372036854775807', step: 2147483647 });
+  await make('near-the-end', { start: '7123372036854775807', step: 2147483647 });
   const batches = Array.from({ length: Math.ceil(TAGS / 100) }, (_, batch) => batch);
   const importer = async () => {
     for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
@@ -80,6 +80,10 @@ async function atAGlance(page) {
 
 async function ratesAreMeasured(page) {
   const row = '#tags-rows tr[data-key=orders]';
+  await reads(page, '#tile-traffic .value', /^[\d,.]+( k)?$/);
+  await reads(page, '#tile-traffic .note', /^No errors\. All nodes reserved .+\/s in \d+ s\.$/);
+  const points = await page.getAttribute('#traffic-line', 'points');
+  assert.match(points, /^[\d.]+,[\d.]+( [\d.]+,[\d.]+)+$/);
   // 200 every 100 ms and the time that an answer takes.
   await reads(page, `${row} td:nth-child(3)`, /^(\d{3}|1,\d{3}|2,0\d\d)\/s$/);
   await reads(page, `${row} td:nth-child(4)`, /^\d+ (s|min|h)$/);
@@ -153,7 +157,7 @@ async function keysReachEverything(page, browser) {
     assert.notEqual(at.outline, 'none', `${at.name} does not show that it has the focus`);
     reached.push(at.name);
   }
-  for (const name of ['skip', 'token-button', 'theme-button', 'search', 'sort', 'size', 'link', 'tags-on', 'decode', 'scroll', 'guarded']) {
+  for (const name of ['skip', 'theme-button', 'search', 'sort', 'size', 'link', 'tags-on', 'decode', 'scroll', 'guarded']) {
     assert.ok(reached.includes(name), `${name} is not reached: ${reached}`);
   }
   await page.focus('#tags-rows tr[data-key=orders] button');
@@ -184,10 +188,10 @@ async function coloursChange(page) {
   const light = await paper();
   await page.keyboard.press('t');
   await page.keyboard.press('t');
-  assert.equal(await page.textContent('#theme-button'), 'Dark');
+  assert.equal(await page.textContent('#theme-button'), 'Colours: dark');
   assert.notEqual(await paper(), light);
   await page.reload();
-  assert.equal(await page.textContent('#theme-button'), 'Dark');
+  assert.equal(await page.textContent('#theme-button'), 'Colours: dark');
   await page.keyboard.press('t');
   assert.equal(await paper(), light);
 }
@@ -200,9 +204,9 @@ async function aBrowserMayKeepNothing(browser, cluster) {
     for (const store of ['localStorage', 'sessionStorage']) Object.defineProperty(window, store, denied);
   });
   const page = await browser.open(cluster.url(1), { context });
-  await reads(page, '#theme-button', /^Auto$/);
+  await reads(page, '#theme-button', /^Colours: auto$/);
   await page.click('#theme-button');
-  await reads(page, '#theme-button', /^Light$/);
+  await reads(page, '#theme-button', /^Colours: light$/);
   await page.waitForFunction(() => document.querySelectorAll('#tags-rows tr').length > 0);
   await context.close();
 }
@@ -226,6 +230,62 @@ async function hiddenPagesAskNothing(page) {
   }
 }
 
+/** A tag that callers are refused is named where one looks first, and how much is left where one looks next. */
+async function tagsInTroubleAreNamed(page, cluster, browser) {
+  const make = (tag, more) => cluster.ask(1, '/v1/tags', { method: 'POST', body: { tag, ...more } });
+  const take = (path) => cluster.ask(1, path).catch(() => {});
+  const state = () => page.getAttribute('#tile-health', 'data-state');
+  await reads(page, '#tile-health .note', /^(?!.*(left|frozen))/);
+  await page.fill('#search', 'trouble');
+  await make('trouble-few', { start: '8716000000000000000' });
+  await reads(page, '#tags-rows tr[data-key=trouble-few] td:nth-child(7)', /^5\.\d %$/);
+  await reads(page, '#tile-health .value', /^A tag nears its end$/);
+  await reads(page, '#tile-health .note', /trouble-few has 5\.\d % of its ids left\.$/);
+  assert.equal(await state(), 'warn');
+  await make('trouble-cold', { frozen: true });
+  await take('/v1/segment/trouble-cold');
+  await reads(page, '#tile-health .note', /trouble-cold is frozen, and callers ask for it\./);
+  assert.equal(await state(), 'warn');
+  await make('trouble-gone', { start: '9223372036854775807' });
+  await take('/v1/segment/trouble-gone?count=5');
+  await reads(page, '#tile-health .value', /^A tag is used up$/);
+  await reads(page, '#tile-health .note', /trouble-gone is used up, and callers ask for it\./);
+  assert.equal(await state(), 'bad');
+  await page.click('#tags-rows tr[data-key=trouble-few] button');
+  await reads(page, '#tag-dialog', /Left5\.\d %, [\d,]+ ids/);
+  await browser.shot(page, 'trouble', { fullPage: false });
+  await page.keyboard.press('Escape');
+  await make('trouble-ledger', { order: 'strict' });
+  await make('trouble-rooms', { kind: 'sequence' });
+  let going = true;
+  const taking = (async () => {
+    while (going) {
+      await take('/v1/segment/trouble-ledger?count=3');
+      await take('/v1/sequence/trouble-rooms/one');
+      await wait(100);
+    }
+  })();
+  for (const tag of ['trouble-ledger', 'trouble-rooms']) {
+    await reads(page, `#tags-rows tr[data-key=${tag}] td:nth-child(3)`, /^([1-9]|0\.\d).*\/s$/);
+  }
+  going = false;
+  await taking;
+  for (const tag of ['few', 'cold', 'gone', 'ledger', 'rooms']) {
+    await cluster.ask(1, `/v1/tags/trouble-${tag}`, { method: 'DELETE' });
+  }
+  await reads(page, '#tile-health .note', /^(?!.*(left|frozen))/);
+  await page.fill('#search', '');
+  await cluster.ask(1, '/v1/tags/orders', { method: 'PATCH', body: { step: 5000 } });
+  await cluster.ask(1, '/v1/tags/orders', { method: 'PATCH', body: { step: 10000 } });
+}
+
+/** Addresses, which lead to the other consoles, and who changed what are there on narrow screens, too. */
+async function narrowScreensShowAddresses(page, width) {
+  const seen = (selector) => page.isVisible(selector);
+  assert.ok(await seen('#members-rows tr:nth-child(2) td a'), `${width} pixels: no address of a member`);
+  if (width > 520) assert.ok(await seen('#changes-rows tr:first-child td:nth-child(5)'), `${width} pixels: no before and after`);
+}
+
 async function looksRightEverywhere(browser, cluster) {
   for (const scheme of ['light', 'dark']) {
     for (const [width, height] of [[360, 740], [768, 1024], [1440, 900]]) {
@@ -236,6 +296,7 @@ async function looksRightEverywhere(browser, cluster) {
       await wait(2500);
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `${width} pixels: the page is ${over} pixels too wide`);
+      await narrowScreensShowAddresses(page, width);
       if (width !== 768) assert.deepEqual(await browser.faults(page), [], `${scheme}, ${width} pixels`);
       await browser.shot(page, `console-${width}-${scheme}`);
       if (width === 1440) await browser.shot(page, `console-${scheme}`, { fullPage: false });
@@ -254,8 +315,14 @@ async function aLostNodeIsNamed(page, cluster, browser) {
 
 async function aLostQuorumIsToldAndWaitersAreSeen(page, cluster, browser) {
   cluster.signal(2, 'SIGKILL');
-  await reads(page, '#tile-leader .value', /^None known$/);
-  await reads(page, '#tile-health .note', /1 of 3 voters can be reached and 2 are needed/);
+  await reads(page, '#tile-leader .value', /^None$/);
+  await reads(page, '#tile-health .value', /^No quorum$/);
+  await reads(page, '#tile-health .note', /^1 of 3 voters reached, 2 needed\.$/);
+  await page.focus('#help-button');
+  await page.keyboard.press('Enter');
+  await reads(page, '#help-dialog', /missing: node 2 for \d+ s, node 3 for \d+ s.*Start the missing nodes with their data directories/s);
+  await browser.shot(page, 'no-quorum-help', { fullPage: false });
+  await page.keyboard.press('Escape');
   let waits = true;
   const caller = (async () => {
     while (waits) await cluster.ask(1, '/v1/segment/limited?count=40000&format=ranges').catch(() => {});
@@ -275,7 +342,7 @@ async function aSilentNodeIsToldAndComesBack(page, cluster, browser) {
   await browser.shot(page, 'silent');
   page.asked.length = 0;
   await wait(4500);
-  assert.ok(page.asked.length <= 2 * 7, `${page.asked.length} requests in 4.5 s to a node that does not answer`);
+  assert.ok(page.asked.length <= 2 * 8, `${page.asked.length} requests in 4.5 s to a node that does not answer`);
   [1, 2, 3].forEach((id) => cluster.startNode(id));
   await eventually('node 1', 30, async () => (await fetch(`${cluster.url(1)}/readyz`)).ok);
   await page.click('#notice-button');
@@ -297,7 +364,9 @@ async function tokensOpenTheDoor(browser) {
   const cluster = await Cluster.start(binary, 1, { flagsOf: () => flags });
   try {
     const page = await browser.open(cluster.url(1), { allowed: /status of 40[13]/ });
-    await reads(page, '#notice-text', /shows its data to those who have a token/);
+    await reads(page, '#notice-text', /shows its data only to those who have a token/);
+    await reads(page, '#tile-health .value', /^Ready$/);
+    assert.equal(await page.getAttribute('#tile-health', 'data-state'), 'good');
     assert.equal(await page.isVisible('#token-dialog'), true);
     await browser.shot(page, 'locked');
     await page.keyboard.type('wrong');
@@ -310,11 +379,12 @@ async function tokensOpenTheDoor(browser) {
     };
     await enter('few');
     await reads(page, '#tags-fault', /^Not with this token: /);
+    await reads(page, '#tile-health .note', /How the tags are is not shown to this token\.$/);
     await reads(page, '#members-rows tr:nth-child(1) td:nth-child(2)', /^leader$/);
     await browser.shot(page, 'confined');
     await enter('eyes');
     await reads(page, '#tags-empty', /^No tags yet\./);
-    await reads(page, '#changes-empty', /^Nobody has changed anything yet\.$/);
+    await reads(page, '#changes-empty', /^No changes yet\.$/);
     await reads(page, '#tile-next .value', /^None$/);
     page.allowed = null;
     await browser.shot(page, 'empty');
@@ -326,11 +396,11 @@ async function tokensOpenTheDoor(browser) {
     assert.ok(page.asked.every(({ url }) => !url.href.includes(shown('eyes'))), 'a token stood in an address');
     assert.ok(page.asked.some(({ headers }) => headers.authorization === `Bearer ${shown('eyes')}`));
     const other = await browser.open(cluster.url(1), { context: page.context(), allowed: /status of 401/ });
-    await reads(other, '#notice-text', /shows its data to those who have a token/);
+    await reads(other, '#notice-text', /shows its data only to those who have a token/);
     await page.click('#token-button');
     page.allowed = /status of 401/;
     await page.click('#token-clear');
-    await reads(page, '#notice-text', /shows its data to those who have a token/);
+    await reads(page, '#notice-text', /shows its data only to those who have a token/);
     assert.equal(await page.evaluate(() => sessionStorage.length), 0);
     await page.context().close();
   } finally {
@@ -356,6 +426,7 @@ async function main() {
     await longStep('colours change, and are kept', () => coloursChange(page));
     await step('a browser that keeps nothing shows the page', () => aBrowserMayKeepNothing(browser, cluster));
     await step('a hidden page asks for nothing', () => hiddenPagesAskNothing(page));
+    await step('tags in trouble are named, and strict ones counted', () => tagsInTroubleAreNamed(page, cluster, browser));
     await step('every width, light and dark, nothing for axe to find', () => looksRightEverywhere(browser, cluster));
     await longStep('a token opens what is guarded', () => tokensOpenTheDoor(browser));
     await step('a lost node is named', () => aLostNodeIsNamed(page, cluster, browser));

@@ -25,13 +25,16 @@ const token = {
     const set = Boolean(this.get());
     // A link shows no token.
     document.body.classList.toggle('keyed', set);
-    write($('token-button'), set ? 'Token in use' : 'Token');
+    write($('token-button'), set ? 'Change the token' : 'Enter a token');
+    show($('token-clear'), set);
+    // A node without an auth file wants none.
+    show($('token-button'), set || rounds.wantsToken);
   },
 };
 
-/** Asks for JSON. A status in `fine` besides 200 is an answer, too. */
-async function ask(path, { signal, fine = [] } = {}) {
-  const headers = { Accept: 'application/json' };
+/** Asks for JSON, or for text. A status in `fine` besides 200 is an answer, too. */
+async function ask(path, { signal, fine = [], text = false } = {}) {
+  const headers = { Accept: text ? 'text/plain' : 'application/json' };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   const deadline = AbortSignal.timeout(ANSWER_MS_MAX);
   const signals = signal ? AbortSignal.any([signal, deadline]) : deadline;
@@ -39,15 +42,15 @@ async function ask(path, { signal, fine = [] } = {}) {
   const date = Date.parse(answer.headers.get('date') ?? '');
   // A date has whole seconds: less than two of difference says nothing.
   if (Number.isFinite(date)) behindMs = Math.abs(date - Date.now()) < 2000 ? 0 : date - Date.now();
-  const body = await answer.json().catch(() => null);
+  const body = text && answer.ok ? await answer.text() : await answer.json().catch(() => null);
   if (answer.ok || fine.includes(answer.status)) return body;
   throw new Refusal(answer.status, body);
 }
 
 /** One thing that is asked for again and again: where, how often, and what is done with the answer. */
 class Source {
-  constructor({ path, everyMs, fine, take, refused }) {
-    Object.assign(this, { path, everyMs, fine, take, refused, dueAt: 0, asked: null });
+  constructor({ path, everyMs, fine, text, take, refused }) {
+    Object.assign(this, { path, everyMs, fine, text, take, refused, dueAt: 0, asked: null });
   }
 
   /** Answers whether the node did. */
@@ -56,7 +59,7 @@ class Source {
     const path = this.path();
     this.asked = path;
     try {
-      const body = await ask(path, { signal, fine: this.fine });
+      const body = await ask(path, { signal, fine: this.fine, text: this.text });
       // Meanwhile another page may have been asked for.
       if (this.asked !== path) return true;
       this.dueAt = Date.now() + this.everyMs - ROUND_MS / 4;
@@ -112,6 +115,7 @@ const rounds = {
     this.silentSince = silent ? this.silentSince ?? Date.now() : null;
     const wanted = this.wantsToken;
     this.wantsToken = Boolean(refused);
+    token.tell();
     document.body.classList.toggle('stale', silent);
     document.body.classList.toggle('locked', this.wantsToken);
     const pulse = $('pulse');
@@ -124,7 +128,7 @@ const rounds = {
       write($('notice-button'), 'Try now');
       overview.silent();
     } else if (this.wantsToken) {
-      write($('notice-text'), token.get() ? 'This node does not know the token, or knows it no more.' : 'This node shows its data to those who have a token.');
+      write($('notice-text'), token.get() ? 'This node does not know the token, or no longer.' : 'This node shows its data only to those who have a token.');
       write($('notice-button'), 'Enter a token');
       overview.locked();
       if (!wanted) openToken();

@@ -73,7 +73,7 @@ const changes = {
 
   take(page) {
     this.next = page.next;
-    fill($('changes-rows'), page.entries, (entry) => entry.index, () => rowOf('time', 'action', 'target', 'mid', 'mid quiet diff'), (row, entry) => {
+    fill($('changes-rows'), page.entries, (entry) => entry.index, () => rowOf('time', 'action', 'target', 'slim', 'slim quiet diff'), (row, entry) => {
       const [time, action, target, actor, diff] = row.children;
       const at = Date.parse(entry.time);
       write(time, ago(at), exactTime(at));

@@ -5,6 +5,8 @@ const CLOCK_WARN_MS = 500;
 /** Syncs that take so long make every change slow. */
 const SYNC_WARN_MS = 100;
 const CLOCK_BAD_MS = 2000;
+/** A smaller share of a tag's ids left is worth a look, here as in the log. */
+const LEFT_WARN = 0.1;
 
 const nodeName = () => (overview.cluster ? `Node ${overview.cluster.node_id}` : 'The node');
 
@@ -21,6 +23,12 @@ const overview = {
   cluster: null,
   leader: null,
   ready: null,
+  refused: [],
+  nearestEnd: null,
+  /** Whether the token is not one for all tags. */
+  tagsHidden: false,
+  /** Tags of the last pages that are near their end: the node names only the nearest of all. */
+  nearHere: [],
 
   takeCluster(cluster) {
     this.cluster = cluster;
@@ -47,7 +55,8 @@ const overview = {
   tellHealth() {
     const { cluster, ready } = this;
     if (!ready) return;
-    const troubles = ready.reasons.map((reason) => sentence(reason));
+    const lost = this.tellWayOut(ready.reasons);
+    const troubles = lost ? [lost] : ready.reasons.map((reason) => sentence(reason));
     let state = ready.ready ? (troubles.length ? 'warn' : 'good') : 'bad';
     if (cluster) {
       const lost = cluster.nodes.filter((node) => !node.reachable);
@@ -71,22 +80,54 @@ const overview = {
         if (!troubles.length) troubles.push(`The clock of ${list(off.map((clock) => `node ${clock.id}`))} is off.`);
       }
     }
-    const word = !ready.ready ? 'Not ready' : { good: 'All is well', warn: 'Degraded', bad: 'No leader' }[state];
+    let word = !ready.ready ? 'Not ready' : { good: 'All is well', warn: 'Degraded', bad: lost ? 'No quorum' : 'No leader' }[state];
+    const tag = this.troubleOfTags();
+    if (tag && !lost) {
+      troubles.push(...tag.notes);
+      if (state !== 'bad') [state, word] = [tag.state, tag.word];
+    }
     const nodes = cluster?.nodes.length ?? 0;
     const calm = nodes > 1 ? `${nodes} nodes, all of them heard.` : 'This node hands out ids.';
-    tile('health', state, word, troubles.join(' ') || calm);
+    const hidden = this.tagsHidden ? 'How the tags are is not shown to this token.' : '';
+    tile('health', state, word, [troubles.join(' ') || calm, hidden].filter(Boolean).join(' '));
+  },
+
+  /** A lost quorum in a line, for the tile; all of it, and the way out, are behind a button. */
+  tellWayOut(reasons) {
+    const lost = reasons.find((reason) => reason.startsWith('no_quorum'));
+    show($('help-button'), Boolean(lost));
+    if (lost) write($('help-reason'), wholeSentence(lost.replace(/; see docs[^;]*/, '')));
+    else if ($('help-dialog').open) $('help-dialog').close();
+    const counts = lost?.match(/(\d+ of \d+) voters can be reached and (\d+) are needed/);
+    return counts ? `${counts[1]} voters reached, ${counts[2]} needed.` : lost && sentence(lost);
+  },
+
+  /** Tags that callers are refused, and the one that is nearest to its end; `null` where all are well. */
+  troubleOfTags() {
+    const names = (code) => this.refused.filter((each) => each.code === code).map((each) => shortened(each.tag));
+    const [exhausted, frozen] = [names('exhausted'), names('frozen')];
+    const nearest = this.nearestEnd ? [this.nearestEnd] : [];
+    const near = [...nearest, ...this.nearHere].find((each) => each.left < LEFT_WARN && !this.refused.some((refused) => refused.tag === each.tag));
+    const one = (of, text, texts) => (of.length === 1 ? text : texts);
+    const notes = [];
+    if (exhausted.length) notes.push(`${list(exhausted)} ${one(exhausted, 'is', 'are')} used up, and callers ask for ${one(exhausted, 'it', 'them')}.`);
+    if (frozen.length) notes.push(`${list(frozen)} ${one(frozen, 'is', 'are')} frozen, and callers ask for ${one(frozen, 'it', 'them')}.`);
+    if (near) notes.push(`${shortened(near.tag)} has ${near.left > 0 ? `${share(near.left)} of its ids` : 'no ids'} left.`);
+    if (exhausted.length) return { state: 'bad', word: one(exhausted, 'A tag is used up', 'Tags are used up'), notes };
+    if (frozen.length) return { state: 'warn', word: 'Frozen, but in use', notes };
+    return near ? { state: 'warn', word: near.left > 0 ? 'A tag nears its end' : 'A tag is used up', notes } : null;
   },
 
   tellLeader() {
     const { leader_id: last, node_id: own } = this.cluster;
     const { leader } = this;
     if (leader) tile('leader', 'good', `Node ${leader.id}`, leader.id === own ? 'This node itself.' : leader.http);
-    else tile('leader', 'bad', 'None known', `${last ? `Node ${last} led, and is lost` : 'No node leads'}: marks stand still.`);
+    else tile('leader', 'bad', 'None', last ? `Node ${last} led, and is lost.` : 'Nothing can be reserved.');
   },
 
   tellClocks() {
     const { clocks } = this;
-    if (clocks.length < 2) return tile('clocks', 'good', 'One clock', 'Nobody to compare it with.');
+    if (clocks.length < 2) return tile('clocks', 'good', 'One clock', 'There is no other to compare it with.');
     const worst = clocks.reduce((one, other) => (Math.abs(other.ms) > Math.abs(one.ms) ? other : one));
     const size = Math.abs(worst.ms);
     const state = size >= CLOCK_BAD_MS ? 'bad' : size >= CLOCK_WARN_MS ? 'warn' : 'good';
@@ -100,7 +141,7 @@ const overview = {
     const { nodes, leader_id: leader, node_id: own } = this.cluster;
     const head = nodes.find((node) => node.id === leader)?.last_log_index ?? null;
     fill($('members-rows'), nodes, (node) => node.id, () => {
-      const row = rowOf('', '', '', 'number', 'number', 'number mid', 'number mid', 'mid', 'mid', 'mid', 'wide quiet');
+      const row = rowOf('', '', '', 'number slim', 'number slim', 'number far', 'number far', 'slim', 'slim', 'address', 'wide quiet');
       row.children[0].append(element('strong', ''), ' ', element('span', 'quiet'));
       row.children[1].append(element('span', 'role'));
       row.children[2].append(element('span', 'state'));
@@ -124,7 +165,7 @@ const overview = {
       write(version, node.version ?? '–', node.level_max ? `supports level ${node.level_max}` : '');
       write(zone, node.zone ?? '–');
       const link = http.firstElementChild;
-      write(link, node.http || '–', node.id === own ? '' : 'its console');
+      write(link, node.http || '–', node.id === own ? '' : 'To the console of this node');
       const address = node.http && node.id !== own ? `${location.protocol}//${node.http}/` : null;
       if (address && link.href !== address) link.href = address;
       else if (!address) link.removeAttribute('href');
@@ -142,8 +183,24 @@ const overview = {
     } else write(cell, '–', leader ? `node ${leader}, the leader, knows` : '');
   },
 
+  refuseNeed(error) {
+    this.tagsHidden = error !== null;
+    if (this.tagsHidden) [this.refused, this.nearestEnd, this.nearHere] = [[], null, []];
+    inTile('next')(error);
+    this.tellHealth();
+  },
+
+  noteNear(shown) {
+    const all = [...shown, ...(tags.page?.tags ?? [])].map((tag) => ({ tag: tag.tag, left: leftOf(tag)?.part ?? 1 }));
+    this.nearHere = all.filter((each) => each.left > 0 && each.left < LEFT_WARN).sort((one, other) => one.left - other.left);
+  },
+
   /** The tag that waits soonest, of those that are in use. */
   takeNeed(page) {
+    this.refused = page.refused;
+    this.nearestEnd = page.nearest_end;
+    this.noteNear(page.tags);
+    this.tellHealth();
     const first = page.tags.map((each) => ({ name: each.tag, tag: each, ...pace(each) }))
       .sort((one, other) => (other.waiting > 0) - (one.waiting > 0) || (one.lastsS ?? Infinity) - (other.lastsS ?? Infinity))[0];
     if (!first) return tile('next', 'good', 'None', 'No tag is in use on this node.');
@@ -154,7 +211,7 @@ const overview = {
   },
 
   takeLastChange(entry) {
-    if (!entry) return tile('change', 'good', 'None', 'Nobody has changed anything yet.');
+    if (!entry) return tile('change', 'good', 'None', 'No changes yet.');
     tile('change', 'good', `${entry.action} ${entry.target}`, `${ago(Date.parse(entry.time))}, by ${entry.actor}`, `${entry.action} ${entry.target}`);
   },
 
@@ -163,7 +220,9 @@ const overview = {
   },
 
   locked() {
-    tile('health', 'warn', this.ready?.ready ? 'Ready' : 'Locked', 'More is shown to those who have a token.');
+    const { ready } = this;
+    show($('help-button'), false);
+    tile('health', ready ? (ready.ready ? 'good' : 'bad') : '', ready ? (ready.ready ? 'Ready' : 'Not ready') : 'Unknown', 'A token shows more.');
   },
 };
 
@@ -175,8 +234,10 @@ function clocksOf(nodes) {
   return known.map((clock) => ({ id: clock.id, ms: clock.ms - middle }));
 }
 
-/** `code: a sentence` as a sentence. */
-function sentence(reason) {
+/** The first clause of `code: a clause; another` as a sentence. */
+const sentence = (reason) => wholeSentence(reason.replace(/;.*/, ''));
+
+function wholeSentence(reason) {
   const text = reason.replace(/^[a-z_]+: /, '');
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }

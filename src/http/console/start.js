@@ -9,9 +9,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const button = $('theme-button');
   if (!button) return;
-  const word = theme[0].toUpperCase() + theme.slice(1);
-  write(button, word, `Colours: ${THEME_WORDS[theme]}`);
-  button.setAttribute('aria-label', `${word}: colours ${THEME_WORDS[theme]}`);
+  write(button, `Colours: ${theme}`, `Colours ${THEME_WORDS[theme]}; press to change`);
 }
 
 function nextTheme() {
@@ -62,6 +60,8 @@ function listen() {
     useToken($('token').value.trim());
   });
   on('notice-button', 'click', () => (rounds.wantsToken ? openToken() : rounds.now()));
+  on('help-button', 'click', () => $('help-dialog').showModal());
+  on('help-close', 'click', () => $('help-dialog').close());
   on('tag-close', 'click', () => $('tag-dialog').close());
   on('tag-dialog', 'close', () => { tags.open = null; });
 
@@ -123,12 +123,13 @@ function start() {
   tags.size = Number($('size').value);
   tags.prefix = $('search').value;
   listen();
-  const source = (path, everyMs, take, refused, fine) => new Source({ path, everyMs, take, refused, fine });
+  const source = (path, everyMs, take, refused, more) => new Source({ path, everyMs, take, refused, ...more });
   const stale = 'consistency=stale';
   Object.assign(sources, {
-    ready: source(() => '/readyz', 2000, (body) => overview.takeReady(body), () => {}, [503]),
+    ready: source(() => '/readyz', 2000, (body) => overview.takeReady(body), () => {}, { fine: [503] }),
+    traffic: source(() => '/metrics', 2000, (page) => traffic.take(page), inTile('traffic'), { text: true }),
     cluster: source(() => '/v1/cluster', 2000, (body) => overview.takeCluster(body), inPart('members')),
-    need: source(() => `/v1/buffers?${stale}&sort=need&limit=5`, 2000, (body) => overview.takeNeed(body), inTile('next')),
+    need: source(() => `/v1/buffers?${stale}&sort=need&limit=5`, 2000, (body) => overview.takeNeed(body), (error) => overview.refuseNeed(error)),
     last: source(() => `/v1/audit?${stale}&sort=newest&limit=1`, 4000, (body) => overview.takeLastChange(body.entries[0]), inTile('change')),
     tags: source(() => tags.path(), 2000, (body) => tags.take(body), inPart('tags')),
     workers: source(() => '/v1/workers', 10000, takeWorkers, inPart('workers')),

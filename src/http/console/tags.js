@@ -6,16 +6,21 @@ const SEEN_MAX = 1000;
 /** A rate is measured over so long at least, and old measures fade over about as many. */
 const MEASURE_MS_MIN = 800;
 
-/** How fast a tag is used, and how long what is held lasts. Before the second answer the node's own average counts. */
-function pace(tag) {
+/** How fast a tag is used, and how long what is held lasts: measured once for each answer about it. */
+const pace = (tag) => (tag.pace ??= paceOf(tag));
+
+/** Before the second answer the node's own average counts. */
+function paceOf(tag) {
   const buffer = tag.buffer;
-  if (!buffer) return { rate: null, lastsS: null, grabS: null, waiting: 0 };
+  const taken = buffer ? buffer.handed_out : tag.taken_here;
+  if (taken === null) return { rate: null, lastsS: null, grabS: null, waiting: 0 };
   const now = Date.now();
-  const gone = Number(buffer.handed_out);
-  let known = seen.get(tag.tag);
+  const gone = Number(taken);
+  const key = `${tag.tag}/${buffer ? 'held' : 'taken'}`;
+  let known = seen.get(key);
   if (!known || gone < known.gone) {
-    known = { gone, at: now, rate: buffer.rate };
-    seen.set(tag.tag, known);
+    known = { gone, at: now, rate: buffer ? buffer.rate : 0 };
+    seen.set(key, known);
     if (seen.size > SEEN_MAX) seen.delete(seen.keys().next().value);
   } else if (now - known.at >= MEASURE_MS_MIN) {
     const measured = ((gone - known.gone) * 1000) / (now - known.at);
@@ -24,20 +29,29 @@ function pace(tag) {
     Object.assign(known, { gone, at: now, rate: rate < 0.005 ? 0 : rate });
   }
   const { rate } = known;
+  if (!buffer) return { rate, lastsS: null, grabS: null, waiting: 0 };
   const lastsS = rate > 0 ? Number(buffer.held) / rate : null;
   const grabS = rate > 0 ? Number(buffer.ids_to_grab) / rate : null;
   return { rate, lastsS, grabS, waiting: buffer.waiting };
 }
 
+/** What no node has reserved of a tag, or of its latest period; `null` for a sequence, where each key counts by itself. */
+function leftOf(tag) {
+  if (tag.kind === 'sequence') return null;
+  const end = tag.digits ? 9n * 10n ** BigInt(tag.digits - 1) + 1n : 2n ** 63n;
+  const ids = end > BigInt(tag.max_id) ? end - BigInt(tag.max_id) : 0n;
+  return { ids, part: ids === end - 1n ? 1 : Number(ids) / Number(end) };
+}
+
 /** What is unusual about a tag, in a word or two each. */
 function marks(tag) {
   const words = [];
-  if (tag.frozen) words.push(['frozen', 'No ids of it until that is changed']);
-  if (tag.buffer?.exhausted) words.push(['exhausted', 'All of its ids are reserved']);
+  if (tag.frozen) words.push(['frozen', 'No ids of it until that is changed', 'warn']);
+  if (tag.buffer?.exhausted || leftOf(tag)?.part === 0) words.push(['exhausted', 'All of its ids are reserved', 'bad']);
   if (tag.order === 'strict') words.push(['strict', 'Its ids rise over the whole cluster']);
   if (tag.kind && tag.kind !== 'segment') words.push([tag.kind, tag.kind === 'sequence' ? 'A counter for each key' : 'Its kind']);
   if (tag.period) words.push([tag.period, `Begins at 1 each ${tag.period}${tag.time_zone ? `, ${tag.time_zone}` : ''}`]);
-  if (tag.digits) words.push([`${tag.digits} digits`, 'In an order that nobody can guess']);
+  if (tag.digits) words.push([`${tag.digits} digits`, 'In an order that cannot be guessed']);
   if (tag.format) words.push([tag.format, 'What clients get']);
   if (tag.rate_limit) words.push([`≤ ${compact(tag.rate_limit)}/s`, `${grouped(tag.rate_limit)} ids a second on each node`]);
   return words;
@@ -53,7 +67,12 @@ function levels(buffer) {
 }
 
 function tellBars(cell, tag) {
-  const bars = cell.firstElementChild;
+  const [bars, place] = cell.children;
+  // Only the leader holds ids of a strict tag, and only by key those of a sequence.
+  const elsewhere = tag.buffer ? null : tag.kind === 'sequence' ? 'by key' : tag.order === 'strict' ? (tag.held_by ? `on node ${tag.held_by}, the leader` : 'on the leader') : null;
+  show(bars, !elsewhere);
+  show(place, Boolean(elsewhere));
+  write(place, elsewhere ?? '');
   const [current, next] = levels(tag.buffer);
   [current, next].forEach((level, at) => {
     const bar = bars.children[at];
@@ -121,7 +140,7 @@ const tags = {
   },
 
   newRow() {
-    const row = rowOf('name', 'bars', 'number slim', 'number', 'number mid', 'number slim', 'number mid', 'number wide');
+    const row = rowOf('name', 'bars', 'number slim', 'number', 'number mid', 'number slim', 'number', 'number mid', 'number wide');
     const button = element('button', 'link');
     button.type = 'button';
     button.addEventListener('click', () => this.openTag(row.dataset.key));
@@ -129,20 +148,24 @@ const tags = {
     const bar = () => element('span', 'bar', element('i', ''));
     const bars = element('span', 'two', bar(), bar());
     bars.setAttribute('role', 'img');
-    row.children[1].append(bars);
+    row.children[1].append(bars, element('span', 'quiet'));
     return row;
   },
 
   tellRow(row, tag) {
-    const [name, bars, rate, lasts, grab, held, mark, step] = row.children;
+    const [name, bars, rate, lasts, grab, held, left, mark, step] = row.children;
     const [button, badges, about] = name.firstElementChild.children;
     write(button, tag.tag, tag.tag);
-    fill(badges, marks(tag), ([word]) => word, () => element('span', 'mark'), (badge, [word, title]) => write(badge, word, title));
+    fill(badges, marks(tag), ([word]) => word, () => element('span', 'mark'), (badge, [word, title, state]) => {
+      write(badge, word, title);
+      badge.dataset.state = state ?? '';
+    });
     write(about, tag.description ?? '', tag.description ?? '');
     tellBars(bars, tag);
     const { buffer } = tag;
     const { rate: perS, lastsS, grabS, waiting } = pace(tag);
-    write(rate, buffer ? perSecond(perS) : '');
+    const here = !buffer && tag.taken_here !== null;
+    write(rate, buffer || here ? perSecond(perS) : '', here ? 'To callers of this node' : '');
     rate.classList.toggle('rest', !perS);
     const state = waiting ? `${compact(waiting)} wait` : lastsS !== null ? span(lastsS) : '';
     write(lasts, state, waiting ? 'Callers wait for ids now' : '');
@@ -150,9 +173,14 @@ const tags = {
     const soon = buffer?.grabbing ? 'now' : grabS === null ? '' : span(grabS);
     write(grab, soon, buffer ? `after ${grouped(buffer.ids_to_grab)} more ids` : '');
     write(held, buffer ? grouped(buffer.held) : '');
-    write(mark, tag.max_id ? grouped(tag.max_id) : '–');
+    const rest = leftOf(tag);
+    write(left, rest ? share(rest.part) : '–', rest ? `${grouped(rest.ids)} ids` : 'Each key counts by itself');
+    left.classList.toggle('warn', Boolean(rest) && rest.part > 0 && rest.part < LEFT_WARN);
+    left.classList.toggle('bad', rest?.part === 0);
+    left.classList.toggle('rest', !rest || rest.part >= LEFT_WARN);
+    write(mark, rest ? grouped(tag.max_id) : '–');
     write(step, tag.step ? grouped(tag.step) : '–');
-    row.classList.toggle('quiet', !buffer);
+    row.classList.toggle('quiet', !buffer && !here);
   },
 
   tellPager(page) {
@@ -186,11 +214,13 @@ const tags = {
     if (!tag) return;
     const { buffer } = tag;
     const pacing = pace(tag);
+    const rest = leftOf(tag);
     const reach = (segment) => (segment ? `${grouped(segment.start)} up to ${grouped(BigInt(segment.end) - 1n)}` : 'none');
     write($('tag-title'), tag.tag);
     write($('tag-about'), tag.description ?? '');
     const facts = [
-      ['max_id', tag.max_id && grouped(tag.max_id)],
+      ['max_id', rest && grouped(tag.max_id)],
+      ['Left', rest && `${share(rest.part)}, ${grouped(rest.ids)} ids`],
       ['Step', tag.step && grouped(tag.step)],
       ['Held by', tag.held_by && `node ${tag.held_by}, the leader, alone`],
       ['Period held', buffer?.period],
@@ -199,7 +229,8 @@ const tags = {
       ['Next segment', buffer && reach(buffer.upcoming)],
       ['Held', buffer && grouped(buffer.held)],
       ['Handed out here', buffer && grouped(buffer.handed_out)],
-      ['Rate', buffer && perSecond(pacing.rate)],
+      ['Taken here', !buffer && tag.taken_here && grouped(tag.taken_here)],
+      ['Rate', pacing.rate !== null && `${perSecond(pacing.rate)}${buffer ? '' : ', callers of this node'}`],
       ['Lasts', pacing.lastsS !== null && span(pacing.lastsS)],
       ['Next grab', buffer && `after ${grouped(buffer.ids_to_grab)} ids`],
       ['Callers that wait', buffer && buffer.waiting > 0 && grouped(buffer.waiting)],

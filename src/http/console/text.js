@@ -39,6 +39,15 @@ function perSecond(rate) {
   return `${compact(rate)}/s`;
 }
 
+/** A share from 0 to 1 in as many digits as matter. */
+function share(part) {
+  const percent = part * 100;
+  if (percent === 0) return '0 %';
+  if (percent < 0.1) return '<0.1 %';
+  if (percent < 9.95) return `${percent.toFixed(1)} %`;
+  return `${percent < 99.5 ? Math.round(percent) : percent < 100 ? '>99' : 100} %`;
+}
+
 /** A time in its largest unit: `44 s`, `12 min`, `3 h`, `5 d`. */
 function span(seconds) {
   if (seconds < 1) return '<1 s';
