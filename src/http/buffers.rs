@@ -57,7 +57,7 @@ pub(super) struct Page {
     total: usize,
     /// Tags that refused callers of this node within the last minute, the latest first.
     refused: Vec<RefusedTag>,
-    /// The tag of the cluster that was nearest to its end at the last look, which is every 30 s.
+    /// The tag of the cluster that was nearest to its end at the last look, which is every 30 s, if it was near.
     nearest_end: Option<NearestEnd>,
 }
 

@@ -79,7 +79,7 @@ impl Refusals {
         *self.nearest.lock() = nearest;
     }
 
-    /// The tag that was nearest to its end at the last look, and the share of its ids that was left.
+    /// The tag that was nearest to its end at the last look, if it was near, and the share of its ids that was left.
     pub(super) fn nearest(&self) -> Option<(f64, BizTag)> {
         self.nearest.lock().clone()
     }

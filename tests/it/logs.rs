@@ -221,4 +221,6 @@ fn a_tag_that_is_used_up_is_named() {
         let page = api.try_get("/metrics").ok()?.text().to_owned();
         page.contains("mintleaf_tag_headroom_ratio 0.0\n").then_some(())
     });
+    let page = api.get("/v1/buffers").ok();
+    assert_eq!(page["nearest_end"], json!({ "tag": "short", "left": 0.0 }));
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::audit;
 use super::cluster_view::ClusterView;
-use super::headroom::HeadroomLog;
+use super::headroom::{HeadroomLog, NEAR_END};
 use super::redis_nodes::{RedisNode, RedisNodes};
 use super::worker_view::{ClockView, WorkersView};
 use crate::limits::GRAB_MAX;
@@ -311,7 +311,7 @@ impl ClusterService {
         }
         self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
         warned.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
-        self.table.refusals().set_nearest(lowest);
+        self.table.refusals().set_nearest(lowest.filter(|(left, _)| *left < NEAR_END));
     }
 
     /// Records what the process takes of its machine, and the data of its disk.

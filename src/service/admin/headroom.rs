@@ -1,8 +1,8 @@
 //! The log's warning about a tag that is nearly used up. Numbers are plenty, but a start that was set high, or few
 //! digits, leave few.
 
-/// The log warns of a tag with a smaller share of its ids left.
-const NEAR_END: f64 = 0.10;
+/// The log warns of a tag with a smaller share of its ids left, and the console names it.
+pub(super) const NEAR_END: f64 = 0.10;
 /// It warns of the same tag again when this share of what was left at the last warning is used.
 const AGAIN_AFTER: f64 = 0.5;
 

@@ -61,7 +61,7 @@ pub struct HoldingsPage {
     pub total: usize,
     /// The tags that refused callers of this node in the last minute, and are still as they were then.
     pub refused: Vec<Refusal>,
-    /// The tag that was nearest to its end when this node last looked, and the share of its ids that was left.
+    /// The tag that was nearest to its end when this node last looked, if it was near, and the share of its ids left.
     pub nearest: Option<(f64, BizTag)>,
 }
 
