@@ -7,13 +7,14 @@
 //!     sequence_commands  numbers of keys
 //!     connect_commands  what clients send at connect
 //!     cluster_commands  what clients of a cluster ask
+//!     transaction_commands  what clients put around a transaction
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
-//!       transaction   commands that are queued until `EXEC`
 //!       gathered      commands for numbers of keys that are carried out together
-//!       slots         the slots of a cluster, and the replies that show them
 //!       later         other replies that have to be waited for
+//!       slots         the slots of a cluster, and the replies that show them
 //!       pending       ids that are not buffered, and how the reply shows them
+//!       transaction   commands that are queued until `EXEC`
 //!       session       what a connection remembers
 //!   parser            bytes into commands
 //!   reply             replies into bytes
@@ -41,5 +42,6 @@ mod sequence_commands;
 mod session;
 mod slots;
 mod transaction;
+mod transaction_commands;
 
 pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mintleaf_core::snowflake::SnowflakeSettings;
 
-use super::args::ServeArgs;
+use super::args::{ServeArgs, ServiceArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
     drain, listen_address, parse_peers, remote, sequence_memory, snapshot_entries, snowflake,
@@ -158,17 +158,28 @@ impl NodeConfig {
             insecure,
             exposed,
             tokens_in_clear,
-            service: ServiceSettings {
-                auto_create_tags: args.auto_create_tags.unwrap_or(false),
-                tags_max: tags_max(service.tags_max)?,
-                sequence_memory: sequence_memory(service.sequence_memory.as_deref())?,
-            },
+            service: services(args.auto_create_tags, &service)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(service.drain.as_deref())?,
             log: LogSettings::of(service.log_format, service.log_level),
             sources: args.sources,
         })
     }
+}
+
+/// What the services do.
+///
+/// # Errors
+/// The first setting that cannot be used.
+fn services(
+    auto_create_tags: Option<bool>,
+    service: &ServiceArgs,
+) -> Result<ServiceSettings, ConfigError> {
+    Ok(ServiceSettings {
+        auto_create_tags: auto_create_tags.unwrap_or(false),
+        tags_max: tags_max(service.tags_max)?,
+        sequence_memory: sequence_memory(service.sequence_memory.as_deref())?,
+    })
 }
 
 /// The first voters; none, or this node is among them.

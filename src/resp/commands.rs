@@ -7,7 +7,7 @@ use super::call::{
 };
 use super::parser::Args;
 use super::reply::Reply;
-use super::transaction::{self, InTransaction};
+use super::transaction_commands::{self, InTransaction};
 use super::{cluster_commands, connect_commands, id_commands, permission, sequence_commands};
 use crate::access::{self, CommandRule, NamedTags, Needs};
 
@@ -69,9 +69,9 @@ static COMMANDS: [ServedCommand; 31] = [
     other("READWRITE", 0..=0, cluster_commands::any_node),
     other("ASKING", 0..=0, cluster_commands::any_node),
     other("INFO", 0..=ANY, connect_commands::info),
-    at_once("MULTI", 0..=0, transaction::multi),
-    at_once("EXEC", 0..=0, transaction::exec),
-    at_once("DISCARD", 0..=0, transaction::discard),
+    at_once("MULTI", 0..=0, transaction_commands::multi),
+    at_once("EXEC", 0..=0, transaction_commands::exec),
+    at_once("DISCARD", 0..=0, transaction_commands::discard),
     at_once("RESET", 0..=0, connect_commands::reset),
     at_once("QUIT", 0..=ANY, connect_commands::quit),
     // A browser that was lured here begins its request with these: nothing behind them may be carried out.
@@ -150,13 +150,13 @@ fn run_in_transaction(
 ) -> CommandOutcome {
     let refused = match command {
         Ok(command) => match command.in_transaction {
-            InTransaction::Queued => return transaction::queue(call),
+            InTransaction::Queued => return transaction_commands::queue(call),
             InTransaction::AtOnce => return (command.run)(call, args),
             InTransaction::Refused => call.refuse("ERR Command not allowed inside a transaction"),
         },
         Err(refused) => refused,
     };
-    transaction::break_off(call);
+    transaction_commands::break_off(call);
     refused
 }
 

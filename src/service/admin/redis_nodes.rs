@@ -108,23 +108,72 @@ impl RedisNodes {
 /// Asks every other member that may answer.
 async fn ask_all(node: &Handle) -> Vec<RedisNode> {
     let (status, mut asked) = (node.status(), JoinSet::new());
-    let may_answer = |member: &&MemberStatus| {
-        let knows = member.release.as_ref().is_none_or(|release| release.level >= LEVEL_MIN);
-        member.reachable && knows && member.id != status.node_id
-    };
-    for member in status.members.iter().filter(may_answer) {
+    let others = status.members.iter().filter(|member| member.id != status.node_id);
+    for member in others.filter(|member| may_answer(member)) {
         let within = ANSWER_MIN + 2 * member.round_trip.unwrap_or_default();
         asked.spawn(ask(node.clone(), member.id, Instant::now() + within.min(ANSWER_MAX)));
     }
     asked.join_all().await.into_iter().flatten().collect()
 }
 
-/// Asks one member. An answer that no node gives counts as none.
+/// Whether a member can be reached, and is not known to run a release that has no answer.
+fn may_answer(member: &MemberStatus) -> bool {
+    let release = member.release.as_ref();
+    member.reachable && release.is_none_or(|release| release.level >= LEVEL_MIN)
+}
+
+/// Asks one member.
 async fn ask(node: Handle, id: u64, deadline: Instant) -> Option<RedisNode> {
     let question = codec::encode(FORMAT, &Question::WhereRedis);
     let answer = node.ask_member(id, question, deadline).await.ok()?;
-    let address: String = codec::decode_as::<Option<String>>(FORMAT, &answer).ok()??;
-    let is_sound =
-        address.len() <= ADDRESS_BYTES_MAX && check_host_port(&address, PortRule::Real).is_ok();
-    is_sound.then_some(RedisNode { id, address })
+    address_in(&answer).map(|address| RedisNode { id, address })
+}
+
+/// The address in an answer; `None` also if it is no address that a node would give.
+fn address_in(answer: &[u8]) -> Option<String> {
+    let address: String = codec::decode_as::<Option<String>>(FORMAT, answer).ok()??;
+    let is_short = address.len() <= ADDRESS_BYTES_MAX;
+    (is_short && check_host_port(&address, PortRule::Real).is_ok()).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use mintleaf_raft::{Release, Role};
+
+    use super::*;
+
+    fn member(reachable: bool, level: Option<u32>) -> MemberStatus {
+        MemberStatus {
+            id: 2,
+            raft: String::new(),
+            http: String::new(),
+            role: Role::Voter,
+            matched_index: None,
+            reachable,
+            silence: None,
+            round_trip: None,
+            sync: None,
+            release: level.map(|level| Release { level, version: String::new() }),
+            zone: None,
+        }
+    }
+
+    #[test]
+    fn a_member_of_an_older_release_is_not_asked() {
+        assert!(may_answer(&member(true, Some(LEVEL_MIN))) && may_answer(&member(true, None)));
+        assert!(!may_answer(&member(true, Some(LEVEL_MIN - 1))));
+        assert!(!may_answer(&member(false, Some(LEVEL_MIN))));
+    }
+
+    #[test]
+    fn only_an_address_that_a_client_can_use_is_kept() {
+        let of = |address: Option<&str>| address_in(&codec::encode(FORMAT, &address));
+        assert_eq!(of(Some("a.example:6380")).as_deref(), Some("a.example:6380"));
+        let long = format!("{}:1", "a".repeat(300));
+        for unusable in [None, Some(""), Some("a"), Some("a:0"), Some("a b:1"), Some(&long)] {
+            assert_eq!(of(unusable), None, "{unusable:?}");
+        }
+        assert_eq!(address_in(b""), None);
+        assert_eq!(address_in(&codec::encode(FORMAT - 1, &Some("a:1"))), None);
+    }
 }

@@ -153,7 +153,7 @@ fn what_clients_of_a_cluster_ask_has_an_answer() {
         [Value::Integer(2), Value::Array(vec![Value::Simple("write".to_owned())])]
     );
     assert_eq!(of("exists")[1..2], [Value::Negative(-2)]);
-    assert_eq!(of("exists")[3..6], [one.clone(), Value::Negative(-1), one.clone()]);
+    assert_eq!(of("exists")[3..6], [one.clone(), Value::Negative(-1), one]);
     assert_eq!(of("ping")[3..6], [0, 0, 0].map(Value::Integer));
     let info = client.ask("COMMAND INFO incr nothing");
     assert_eq!(info.array(), [Value::Array(of("incr")), Value::Null]);
