@@ -144,7 +144,8 @@ impl NewFile {
             }
             // Some file systems have no links.
             Err(_) => {
-                fs::rename(self.temp.path(), path).map_err(|error| cannot("write", path, &error))?
+                fs::rename(self.temp.path(), path)
+                    .map_err(|error| cannot("write", path, &error))?;
             }
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
