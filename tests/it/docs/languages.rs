@@ -68,7 +68,7 @@ impl Stage {
 
     /// Runs a program that sees an unknown tag refused, and then prints ids until it is ended, one a line. Fails if it
     /// ends by itself, if no more ids come after a fault, or if one comes twice.
-    fn is_played(mut self, command: &mut Command) {
+    fn plays(mut self, command: &mut Command) {
         let log = self.dir().join("program.log");
         let mut program = Process::start("program", command.current_dir(self.dir()), &log).unwrap();
         await_more(&mut program, "before any fault");
@@ -127,7 +127,7 @@ fn python_with_requests_goes_on_when_nodes_hang_and_die() {
         let stage = Stage::new();
         stage.write_block("python", "import requests", "ids.py");
         stage.write("main.py", LOOP_IN_PYTHON);
-        stage.is_played(Command::new("python3").arg("main.py"));
+        stage.plays(Command::new("python3").arg("main.py"));
     }
 }
 
@@ -137,7 +137,7 @@ fn python_without_a_library_goes_on_when_nodes_hang_and_die() {
         let stage = Stage::new();
         stage.write_block("python", "import urllib.request", "ids.py");
         stage.write("main.py", LOOP_IN_PYTHON);
-        stage.is_played(Command::new("python3").arg("main.py"));
+        stage.plays(Command::new("python3").arg("main.py"));
     }
 }
 
@@ -147,7 +147,7 @@ fn python_with_redis_py_goes_on_when_nodes_hang_and_die() {
         let stage = Stage::new();
         stage.write_block("python", "import redis", "ids.py");
         stage.write("main.py", LOOP_IN_PYTHON);
-        stage.is_played(python.arg("main.py"));
+        stage.plays(python.arg("main.py"));
     }
 }
 
@@ -172,7 +172,7 @@ fn node_with_fetch_goes_on_when_nodes_hang_and_die() {
         let stage = Stage::new();
         stage.write_block("js", "await fetch(", "ids.mjs");
         stage.write("main.mjs", LOOP_IN_NODE);
-        stage.is_played(Command::new("node").arg("main.mjs"));
+        stage.plays(Command::new("node").arg("main.mjs"));
     }
 }
 
@@ -190,7 +190,7 @@ fn node_with_ioredis_goes_on_when_nodes_hang_and_die() {
     symlink(modules.trim(), stage.dir().join("node_modules")).unwrap();
     stage.write_block("js", "ioredis", "ids.mjs");
     stage.write("main.mjs", LOOP_IN_NODE);
-    stage.is_played(Command::new("node").arg("main.mjs"));
+    stage.plays(Command::new("node").arg("main.mjs"));
 }
 
 const LOOP_IN_GO: &str = "\
@@ -235,7 +235,7 @@ fn go_goes_on_when_nodes_hang_and_die() {
         let built = Finished::of(build.args(["build", "-o", "shop", "."]).current_dir(stage.dir()));
         assert_eq!(built.code, Some(0), "{built:?}");
         let mut shop = Command::new(stage.dir().join("shop"));
-        stage.is_played(&mut shop);
+        stage.plays(&mut shop);
     }
 }
 
@@ -262,7 +262,7 @@ fn php_goes_on_when_nodes_hang_and_die() {
         let stage = Stage::new();
         stage.write_block("php", "curl_exec", "ids.php");
         stage.write("main.php", LOOP_IN_PHP);
-        stage.is_played(Command::new("php").arg("main.php"));
+        stage.plays(Command::new("php").arg("main.php"));
     }
 }
 
@@ -292,6 +292,6 @@ fn csharp_goes_on_when_nodes_hang_and_die() {
         let build = ["build", "--output", "out"];
         let built = Finished::of(Command::new("dotnet").args(build).current_dir(stage.dir()));
         assert_eq!(built.code, Some(0), "{built:?}");
-        stage.is_played(Command::new("dotnet").arg("out/shop.dll"));
+        stage.plays(Command::new("dotnet").arg("out/shop.dll"));
     }
 }
