@@ -80,7 +80,7 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | tag, `biz_tag` | The name of one sequence of ids. |
-//! | step | The fewest ids that a grab of a tag reserves. |
+//! | step, `step_max` | The fewest ids that a grab of a tag reserves, and the most if there is such a bound. |
 //! | watermark, `max_id` | The first id of a tag that is not reserved yet. It only rises, even over a deletion. |
 //! | grab | The command that raises a watermark, and its round trip through the log. |
 //! | segment | The ids of one committed grab. A node holds two of a tag: one to hand out, and the next. |

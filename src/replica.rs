@@ -129,11 +129,11 @@ impl StateReplica {
         // The listener gets the named mark, not the tag's own, which may be far above: what is held between them stays.
         let raised = change.and_then(Change::mark);
         let raise = || raised.into_iter().for_each(|mark| self.listener.tag_raised(tag, mark));
+        if let Some(row) = response.row() {
+            raise();
+            self.listener.tag_protected(tag, row.protection);
+        }
         match response {
-            Response::Tag(row) | Response::ShapedTag { row, .. } => {
-                raise();
-                self.listener.tag_protected(tag, row.protection);
-            }
             Response::Imported { .. } => raise(),
             Response::Deleted => self.listener.tag_deleted(tag),
             _ => {}

@@ -15,6 +15,7 @@ use mintleaf_core::limits::STEP_MAX;
 use mintleaf_core::segment::{Segment, SegmentBuffer};
 use mintleaf_core::snowflake::{Format, Generator, Layout, Window};
 use mintleaf_core::state::{Command, State};
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 
 use node::{Client, Node, TAG};
@@ -38,9 +39,9 @@ fn main() {
 }
 
 fn rules(criterion: &mut Criterion) {
-    let mut buffer = SegmentBuffer::new(STEP_MAX);
-    buffer.begin_grab(NOW_MS, STEP_MAX, 0);
-    buffer.install(Segment { start: 1, end: u64::MAX / 2 }, STEP_MAX, NOW_MS);
+    let mut buffer = SegmentBuffer::new(Steps::from(STEP_MAX));
+    buffer.begin_grab(NOW_MS, Steps::from(STEP_MAX), 0);
+    buffer.install(Segment { start: 1, end: u64::MAX / 2 }, Steps::from(STEP_MAX), NOW_MS);
     criterion.bench_function("segment: one id of a buffer", |bench| {
         bench.iter(|| black_box(buffer.take_one(|| NOW_MS)));
     });

@@ -61,7 +61,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
     let node = opened.await.expect("the node opens");
     let Services { ids, tags, .. } = &node.services;
     let tag = BizTag::parse(TAG).expect("it is a name");
-    let spec = TagSpec { step: STEP_MAX, start: START, ..TagSpec::default() };
+    let spec = TagSpec { step: Some(STEP_MAX), start: START, ..TagSpec::default() };
     while tags.create(&Actor::default(), tag.clone(), spec.clone()).await.is_err()
         && ids.take(TAG, 1).await.is_err()
     {

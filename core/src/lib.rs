@@ -10,6 +10,7 @@
 //! | [`version`] | The name of this release |
 //! | [`snowflake`] | Which bits of a snowflake id are what; the generator of a process |
 //! | [`tag`] | What a tag may be called |
+//! | [`steps`] | How many ids one grab of a tag may reserve |
 //! | [`segment`] | The double buffer of a tag, and how many ids the next grab reserves |
 //! | [`sequence`] | The counters of keys in bounded memory, and the sections of a tag's keys |
 //! | [`shape`] | The look and the order of a tag's ids, and the lines that they come from |
@@ -25,5 +26,6 @@ pub mod sequence;
 pub mod shape;
 pub mod snowflake;
 pub mod state;
+pub mod steps;
 pub mod tag;
 pub mod version;

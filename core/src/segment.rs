@@ -17,7 +17,21 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 pub use outlook::Outlook;
-use sizing::Sizing;
+use sizing::{Sizing, Use};
+
+use crate::steps::Steps;
+
+/// Fewest ids of a segment that are used before the next one is fetched. A shorter segment is used up first: its tag is
+/// hardly used, has just begun, or has a small `step_max`, and the sooner a node fetches, the further apart lie the ids
+/// that callers get from different nodes.
+const FETCH_AFTER_IDS: u64 = 10;
+
+/// How many ids of a segment of this length are used before the next segment is fetched: a tenth, and at least
+/// [`FETCH_AFTER_IDS`]. `None` where the next one is fetched only when a caller waits for it.
+pub fn used_before_fetch(length: u64) -> Option<u64> {
+    let used = length.div_ceil(10).max(FETCH_AFTER_IDS);
+    (used < length).then_some(used)
+}
 
 /// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,7 +60,7 @@ pub struct SegmentBuffer {
     cursor: u64,
     /// The segment the cursor is in, or at the end of; empty before the first.
     current: Segment,
-    /// Where the cursor stands when a tenth of `current` is used.
+    /// Where the cursor stands when it is time to fetch the next segment; past every id where a caller must wait first.
     low_water: u64,
     /// Segments above `current`, ascending: as a rule one; more only after a demand that was larger
     /// than both.
@@ -55,6 +69,8 @@ pub struct SegmentBuffer {
     switched_ms: u64,
     /// How often the cursor entered a segment.
     switches: u64,
+    /// Ids given from the segments before `current`.
+    given_before: u64,
     sizing: Sizing,
     /// The size of the grab in flight, if there is one, before the callers' demand is added.
     in_flight: Option<u32>,
@@ -63,19 +79,19 @@ pub struct SegmentBuffer {
 }
 
 impl SegmentBuffer {
-    /// A buffer that holds nothing, of a tag whose own step is `step` ids.
-    pub fn new(step: u32) -> Self {
-        Self::sized(Sizing::new(step))
+    /// A buffer that holds nothing, of a tag with these bounds of grabs.
+    pub fn new(steps: Steps) -> Self {
+        Self::sized(Sizing::new(steps))
     }
 
     /// A buffer that holds nothing, of a line that ends at `line_end`.
-    pub fn of_line(step: u32, line_end: u64) -> Self {
-        Self::sized(Sizing::of_line(step, line_end))
+    pub fn of_line(steps: Steps, line_end: u64) -> Self {
+        Self::sized(Sizing::of_line(steps, line_end))
     }
 
     /// A buffer that holds nothing, of a tag that only the leader hands out.
-    pub fn led(step: u32) -> Self {
-        Self::sized(Sizing::led(step))
+    pub fn led(steps: Steps) -> Self {
+        Self::sized(Sizing::led(steps))
     }
 
     fn sized(sizing: Sizing) -> Self {
@@ -86,6 +102,7 @@ impl SegmentBuffer {
             upcoming: VecDeque::new(),
             switched_ms: 0,
             switches: 0,
+            given_before: 0,
             sizing,
             in_flight: None,
             floor: 0,
@@ -180,41 +197,40 @@ impl SegmentBuffer {
         (run.end - run.start >= count).then(|| run.start..run.start + count)
     }
 
-    /// Whether it is time to fetch the next segment: a tenth of the current one is used, or there is
-    /// no current one; no next one is held; and no grab is in flight. Asking after every take costs
-    /// little.
+    /// Whether it is time to fetch the next segment: as much of the current one is used as [`used_before_fetch`] says,
+    /// or there never was one; no next one is held; and no grab is in flight. Asking after every take costs little.
     #[inline]
     pub fn wants_grab(&self) -> bool {
         self.cursor >= self.low_water && self.in_flight.is_none() && self.upcoming.is_empty()
     }
 
-    /// Begins a grab and returns how many ids to ask for, at least `step`, the tag's own step now.
+    /// Begins a grab and returns how many ids to ask for, within `steps`, the tag's bounds now.
     ///
-    /// `demand` is how many ids callers wait for. The size covers it, whatever is held and even above
-    /// the sizing's own cap, up to [`STEP_MAX`](crate::limits::STEP_MAX).
+    /// `demand` is how many ids callers wait for. The size covers it as far as `steps` allow, whatever is held and even
+    /// above the sizing's own cap.
     ///
     /// # Panics
     /// If a grab is in flight.
-    pub fn begin_grab(&mut self, now_ms: u64, step: u32, demand: u64) -> u32 {
+    pub fn begin_grab(&mut self, now_ms: u64, steps: Steps, demand: u64) -> u32 {
         assert!(self.in_flight.is_none(), "a grab is in flight already");
         let used = self.cursor - self.current.start;
         let entered_ms_ago = now_ms.saturating_sub(self.switched_ms);
-        let size = self.sizing.next_size(now_ms, step, used, entered_ms_ago);
+        let usage = Use { given: self.given_before + used, used, entered_ms_ago };
+        let size = self.sizing.next_size(now_ms, steps, usage);
         self.in_flight = Some(size);
-        size.max(sizing::capped(demand))
+        steps.size(size.max(sizing::capped(demand)))
     }
 
-    /// Ends the grab in flight with the segment that it reserved. `step` is the tag's own step as the
-    /// grab found it.
+    /// Ends the grab in flight with the segment that it reserved. `steps` are the tag's bounds as the grab found them.
     ///
     /// # Panics
     /// If no grab is in flight, or the segment is empty or not wholly above everything ever held.
-    pub fn install(&mut self, segment: Segment, step: u32, now_ms: u64) {
+    pub fn install(&mut self, segment: Segment, steps: Steps, now_ms: u64) {
         let size = self.in_flight.take().expect("no grab is in flight");
         assert!(segment.start < segment.end, "grabbed segment is empty: {segment:?}");
         let highest = self.upcoming.back().unwrap_or(&self.current).end;
         assert!(segment.start >= highest, "grabbed {segment:?} is not above {highest}");
-        self.sizing.installed(now_ms, step, size);
+        self.sizing.installed(now_ms, steps, size);
         self.upcoming.push_back(segment);
         self.skip_upcoming();
         if self.cursor == self.current.end && self.enter_next().is_some() {
@@ -280,10 +296,10 @@ impl SegmentBuffer {
         let left = self.current.end - self.cursor;
         let ids_to_grab = match self.upcoming.back() {
             _ if self.in_flight.is_some() => 0,
-            None => self.low_water.saturating_sub(self.cursor),
+            None => self.low_water.min(self.current.end).saturating_sub(self.cursor),
             Some(last) => {
                 let before: u64 = self.upcoming.iter().map(|segment| segment.len()).sum();
-                left + before - last.len() + last.len().div_ceil(10)
+                left + before - last.len() + used_before_fetch(last.len()).unwrap_or(last.len())
             }
         };
         Outlook {
@@ -302,8 +318,9 @@ impl SegmentBuffer {
     fn enter_next(&mut self) -> Option<()> {
         let next = self.upcoming.pop_front()?;
         assert!(next.start >= self.cursor, "the cursor would fall to {}", next.start);
+        self.given_before += self.cursor - self.current.start;
         self.cursor = next.start;
-        self.low_water = next.start + next.len().div_ceil(10);
+        self.low_water = used_before_fetch(next.len()).map_or(u64::MAX, |used| next.start + used);
         self.current = next;
         self.switches += 1;
         Some(())

@@ -41,6 +41,7 @@
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
 //!     shaped_entry the shape of a tag that is not plain, and its lines
 //!       period_lines, section_lines   the marks of periods, and of the sections of a sequence
+//!     step_bound   how many ids a grab of a tag reserves at most
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
 //!     window_bounds the pool, the longest window, the snowflake floor
@@ -71,6 +72,7 @@ mod shaped_entry;
 mod shared_table;
 mod snapshot;
 mod stamp;
+mod step_bound;
 mod tag_entry;
 mod tag_fields;
 mod watermark;

@@ -186,6 +186,8 @@ pub enum OutOfBounds {
     Shape,
     /// A line is one that a tag may have.
     Line,
+    /// A step_max is at least the step, and at most [`STEP_MAX`].
+    StepMax,
     /// A holder has at most [`HOLDER_CHARS_MAX`] characters, none of them a control character.
     Holder,
     /// A lease has [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
@@ -207,6 +209,7 @@ impl fmt::Display for OutOfBounds {
             Self::Address => write!(f, "address must have at most {ADDRESS_BYTES_MAX} bytes"),
             Self::Floor => write!(f, "floor_ms must be at most {FLOOR_MS_MAX}"),
             Self::Shape => f.write_str("shape must have fields that go together"),
+            Self::StepMax => write!(f, "step_max must be at least step, and at most {STEP_MAX}"),
             Self::Line => f.write_str("line must be one that a tag may have"),
             Self::Holder => write!(
                 f,

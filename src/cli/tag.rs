@@ -89,9 +89,12 @@ pub enum TagCommand {
 pub struct CreateArgs {
     /// The tag's name, up to 128 characters
     name: String,
-    /// Ids that a node reserves at once, 1 to 2147483647 [default: 1000]
+    /// Ids that a node reserves at once, 1 to 2147483647 [default: 1000; 10 with a period or a format]
     #[arg(long, value_name = "N")]
     step: Option<u64>,
+    /// Most ids that a node reserves at once, however busy the tag is [default: grows with use]
+    #[arg(long, value_name = "N")]
+    step_max: Option<u64>,
     /// First id, 1 to 2^63-1 [default: 1]
     #[arg(long, value_name = "ID")]
     start: Option<u64>,
@@ -117,8 +120,8 @@ pub struct CreateArgs {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Most ids per second that each node hands out, 1 to 1000000000 [default: none, which is no limit]
-    #[arg(long, value_name = "N|none", value_parser = rate_limit)]
-    rate_limit: Option<RateLimit>,
+    #[arg(long, value_name = "N|none", value_parser = number_or_none)]
+    rate_limit: Option<NumberOrNone>,
     /// Whether the tag is frozen: no node hands out its ids [default: false]
     #[arg(long, value_name = "true|false")]
     frozen: Option<bool>,
@@ -140,12 +143,15 @@ pub struct UpdateArgs {
     /// Ids that a node reserves at once, from its next reservation on, 1 to 2147483647
     #[arg(long, value_name = "N", group = "change")]
     step: Option<u64>,
+    /// Most ids that a node reserves at once, or none for as many as its use calls for
+    #[arg(long, value_name = "N|none", value_parser = number_or_none, group = "change")]
+    step_max: Option<NumberOrNone>,
     /// Skip ahead: no id below this one is reserved any more; it can only rise
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
     /// Most ids per second that each node hands out, 1 to 1000000000, or none for no limit
-    #[arg(long, value_name = "N|none", value_parser = rate_limit, group = "change")]
-    rate_limit: Option<RateLimit>,
+    #[arg(long, value_name = "N|none", value_parser = number_or_none, group = "change")]
+    rate_limit: Option<NumberOrNone>,
     /// Whether the tag is frozen: no node hands out its ids
     #[arg(long, value_name = "true|false", group = "change")]
     frozen: Option<bool>,
@@ -160,21 +166,21 @@ pub struct UpdateArgs {
     yes: bool,
 }
 
-/// A rate limit as it is sent: a number, or null for none.
+/// A bound as it is sent: a number, or null for none.
 #[derive(Clone, Debug)]
-struct RateLimit(Value);
+struct NumberOrNone(Value);
 
 /// The names of all values, for the help, which keeps them for as long as the process runs.
 fn names<const N: usize>(names: [&str; N]) -> &'static str {
     names.join("|").leak()
 }
 
-fn rate_limit(text: &str) -> Result<RateLimit, String> {
+fn number_or_none(text: &str) -> Result<NumberOrNone, String> {
     match text {
-        "none" => Ok(RateLimit(Value::Null)),
+        "none" => Ok(NumberOrNone(Value::Null)),
         text => match text.parse::<u32>() {
-            Ok(rate) => Ok(RateLimit(rate.into())),
-            Err(_) => Err("is neither a number of ids a second nor none".to_owned()),
+            Ok(number) => Ok(NumberOrNone(number.into())),
+            Err(_) => Err("is neither a number of ids nor none".to_owned()),
         },
     }
 }
@@ -186,6 +192,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             let body = object([
                 ("tag", Some(json!(args.name))),
                 ("step", args.step.map(Value::from)),
+                ("step_max", args.step_max.map(Value::from)),
                 ("start", start),
                 ("order", args.order.map(Value::from)),
                 ("kind", args.kind.map(Value::from)),
@@ -194,7 +201,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("format", args.format.map(Value::from)),
                 ("digits", args.digits.map(Value::from)),
                 ("description", args.description.map(Value::from)),
-                ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
+                ("rate_limit", args.rate_limit.map(|NumberOrNone(rate)| rate)),
                 ("frozen", args.frozen.map(Value::from)),
             ]);
             let created = client.change(Method::POST, "/v1/tags", Some(&body)).await;
@@ -240,9 +247,10 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
 async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Failure> {
     let body = object([
         ("step", args.step.map(Value::from)),
+        ("step_max", args.step_max.map(|NumberOrNone(most)| most)),
         ("max_id", args.max_id.map(|id| json!(id.to_string()))),
         ("description", args.description.map(Value::from)),
-        ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
+        ("rate_limit", args.rate_limit.map(|NumberOrNone(rate)| rate)),
         ("frozen", args.frozen.map(Value::from)),
         ("force", args.force.then_some(json!(true))),
     ]);
@@ -342,6 +350,10 @@ fn table(tags: &[Value]) -> TextTable<8> {
         let [name, max_id, step, rate_limit, frozen, updated, description] =
             ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"]
                 .map(|field| cell(tag, field));
+        let step = match tag["step_max"].as_u64() {
+            Some(step_max) => format!("{step}..{step_max}"),
+            None => step,
+        };
         let shape = shape(tag);
         table.row([name, max_id, step, rate_limit, frozen, shape, updated, description]);
     }

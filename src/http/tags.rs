@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode, Uri};
 use mintleaf_core::limits::{
-    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
+    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX, START_DEFAULT, STEP_MAX,
 };
 use mintleaf_core::tag::BizTag;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use crate::text::path_segment;
 use crate::text::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name, description and format, at most.
-const ROW_BYTES: usize = 420;
+const ROW_BYTES: usize = 450;
 
 type Tags = State<Arc<TagService>>;
 
@@ -36,7 +36,8 @@ pub(super) async fn create(
     let tag = required("tag", fields.text("tag")?)?;
     let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     sender.check(&tag)?;
-    let step = step(&mut fields)?.unwrap_or(STEP_DEFAULT);
+    let step = step(&mut fields)?;
+    let step_max = step_max(&mut fields)?.flatten();
     let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
     let description = description(&mut fields)?.unwrap_or_default();
     let rate_limit = rate_limit(&mut fields)?.flatten();
@@ -45,7 +46,7 @@ pub(super) async fn create(
     fields.finish()?;
     let location = format!("/v1/tags/{}", path_segment::escape(tag.as_str()));
     let protection = Protection { rate_limit, frozen };
-    let spec = TagSpec { step, start, description, protection, shape };
+    let spec = TagSpec { step, step_max, start, description, protection, shape };
     let row = service.create(&sender.actor(), tag, spec).await?;
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(row.into())))
 }
@@ -102,15 +103,16 @@ pub(super) async fn update(
 ) -> Result<Json<TagBody>, Problem> {
     let tag = key::tag(uri.path())?;
     let step = step(&mut fields)?;
+    let step_max = step_max(&mut fields)?;
     let max_id = fields.big_integer("max_id", 1..=ID_END)?;
     let description = description(&mut fields)?;
     let rate_limit = rate_limit(&mut fields)?;
     let frozen = fields.flag("frozen")?;
     let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
-    let change = TagChange { step, max_id, description, rate_limit, frozen, force };
+    let change = TagChange { step, step_max, max_id, description, rate_limit, frozen, force };
     if change == (TagChange { force, ..TagChange::default() }) {
-        let must = "must change step, max_id, description, rate_limit or frozen";
+        let must = "must change step, step_max, max_id, description, rate_limit or frozen";
         return Err(Problem::invalid("body", must));
     }
     Ok(Json(service.update(&sender.actor(), tag, change).await?.into()))
@@ -129,6 +131,12 @@ pub(super) async fn delete(
 pub(super) fn step(fields: &mut Fields) -> Result<Option<u32>, Problem> {
     let step = fields.integer("step", 1..=u64::from(STEP_MAX))?;
     Ok(step.and_then(|step| u32::try_from(step).ok()))
+}
+
+/// A bound of grabs, where one was given: `Some(None)` for null.
+fn step_max(fields: &mut Fields) -> Result<Option<Option<u32>>, Problem> {
+    let step_max = fields.nullable_integer("step_max", 1..=u64::from(STEP_MAX))?;
+    Ok(step_max.map(|step_max| step_max.and_then(|step_max| u32::try_from(step_max).ok())))
 }
 
 pub(super) fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
@@ -157,6 +165,7 @@ pub(super) struct TagBody {
     tag: String,
     max_id: String,
     step: u32,
+    step_max: Option<u32>,
     description: String,
     rate_limit: Option<u32>,
     frozen: bool,
@@ -173,6 +182,7 @@ impl From<TagRow> for TagBody {
             tag: row.tag.to_string(),
             max_id: row.max_id.to_string(),
             step: row.step,
+            step_max: row.step_max,
             description: row.description,
             rate_limit: row.protection.rate_limit,
             frozen: row.protection.frozen,

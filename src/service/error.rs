@@ -172,6 +172,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Line => "line",
             OutOfBounds::Holder => "holder",
             OutOfBounds::Lease => "seconds",
+            OutOfBounds::StepMax => "step_max",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

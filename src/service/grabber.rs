@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mintleaf_core::segment::Segment;
 use mintleaf_core::state::Command;
+use mintleaf_core::steps::Steps;
 use mintleaf_raft::StopReason;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -125,15 +126,15 @@ impl Grabber {
         self.retry_later(failed).await;
     }
 
-    /// Sizes every grab by its tag's own step in this node's copy. A tag that the copy does not show
+    /// Sizes every grab by its tag's bounds in this node's copy. A tag that the copy does not show
     /// yet is grabbed with size 1, which the log raises to the tag's step.
     fn begin(&self, slots: Vec<Arc<Slot>>) -> (Vec<Arc<Slot>>, Vec<Command>) {
         let mut begun = Vec::with_capacity(slots.len());
         let mut commands = Vec::with_capacity(slots.len());
         for slot in slots {
             let row = self.replica.read(|state| state.tag(slot.tag().as_str()));
-            let step = row.map_or(1, |row| row.step);
-            if let Some(size) = slot.begin_grab(step) {
+            let steps = row.map_or(Steps::from(1), |row| row.steps());
+            if let Some(size) = slot.begin_grab(steps) {
                 commands.push(slot.grab(size));
                 begun.push(slot);
             }
@@ -141,10 +142,10 @@ impl Grabber {
         (begun, commands)
     }
 
-    fn settle(&self, slot: &Arc<Slot>, granted: Result<(Segment, u32), Refused>) {
+    fn settle(&self, slot: &Arc<Slot>, granted: Result<(Segment, Steps), Refused>) {
         match granted {
-            Ok((segment, step)) => {
-                if slot.install(segment, step) {
+            Ok((segment, steps)) => {
+                if slot.install(segment, steps) {
                     self.again.ask(slot);
                 }
             }

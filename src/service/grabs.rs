@@ -1,10 +1,12 @@
 //! Grabs: the commands that reserve ids. They are proposed, read, counted and recorded alike for tags of every shape.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use mintleaf_core::segment::Segment;
 use mintleaf_core::shape::Line;
 use mintleaf_core::state::{Command, Response};
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -29,9 +31,9 @@ pub(super) enum Proposer {
     Leader,
 }
 
-/// The outcome of a grab: the segment and the tag's step, or why there is none. `None` where the fate of the grab's
-/// entry is unknown.
-pub(super) type Granted = Option<Result<(Segment, u32), Refused>>;
+/// The outcome of a grab: the segment and the tag's bounds of grabs, or why there is none. `None` where the fate of the
+/// grab's entry is unknown.
+pub(super) type Granted = Option<Result<(Segment, Steps), Refused>>;
 
 /// Why a grab, or a request that the leader answers, got nothing.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -88,10 +90,10 @@ impl Grabs {
     }
 
     fn read(&self, response: &Response, proposer: Proposer) -> Granted {
+        if let Some((Range { start, end }, steps)) = response.segment() {
+            return Some(Ok((Segment { start, end }, steps)));
+        }
         Some(Err(match response {
-            &Response::Segment { start, end, step } => {
-                return Some(Ok((Segment { start, end }, step)));
-            }
             Response::UnknownTag => Refused::UnknownTag,
             Response::OtherShape => Refused::OtherShape,
             Response::Exhausted => Refused::Exhausted,

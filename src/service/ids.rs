@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT};
-use mintleaf_core::segment::Segment;
+use mintleaf_core::segment::{Segment, used_before_fetch};
 use mintleaf_core::shape::{Line, LinesOf, Shape};
 use mintleaf_core::snowflake::Format;
 use mintleaf_core::state::TagRow;
@@ -160,6 +160,7 @@ impl IdService {
         count: u64,
         arrangement: Arrangement,
     ) -> Result<TakenIds, Error> {
+        self.check_run(tag, count, arrangement)?;
         let deadline = self.replica.deadline(GRAB_MAX);
         let call = Call { count, arrangement, deadline };
         for attempt in 0..2 {
@@ -183,6 +184,23 @@ impl IdService {
             }
         }
         Err(Error::UnknownTag)
+    }
+
+    /// Refuses a run without a gap that no grab may reserve. Segments of one node need not touch, so such a caller would
+    /// wait in vain; in strict order only the leader grabs, and they do.
+    fn check_run(&self, tag: &str, count: u64, arrangement: Arrangement) -> Result<(), Error> {
+        if arrangement == Arrangement::Ranges || count <= 1 {
+            return Ok(());
+        }
+        match self.replica.read(|state| state.step_max(tag)) {
+            Some(step_max) if count > u64::from(step_max) && !self.is_in_strict_order(tag) => {
+                let detail = format!(
+                    "{count} ids without a gap are more than the tag's step_max of {step_max}"
+                );
+                Err(Error::InvalidArgument { field: "count", detail })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes numbers from a slot; `None` when it is closed.
@@ -361,7 +379,7 @@ impl IdService {
         first: Option<(Segment, &FirstSegment<'_>)>,
     ) -> Result<Source, Error> {
         let tag = &row.tag;
-        let slot = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
+        let slot = || Slot::new(tag.clone(), row.steps(), Arc::clone(&self.clock));
         let source = match (&row.shape, first) {
             (Some(shape), _) => {
                 let source = Source::shaped(row, shape, Arc::clone(&self.clock))?;
@@ -370,8 +388,11 @@ impl IdService {
             (None, None) => self.table.get_or_insert(tag, || Source::Plain(Arc::new(slot()))),
             (None, Some((first, expected))) => {
                 let begun = |heard: Heard| {
-                    let slot =
-                        if heard.is_gone { slot() } else { slot().with_segment(first, row.step) };
+                    let slot = if heard.is_gone {
+                        slot()
+                    } else {
+                        slot().with_segment(first, row.steps())
+                    };
                     slot.rise_to(heard.floor);
                     Source::Plain(Arc::new(slot))
                 };
@@ -696,7 +717,9 @@ impl IdService {
         self.replica.read_barrier(deadline).await?;
         let mut waiting: Vec<Arc<Slot>> = Vec::new();
         for tag in tags {
-            if self.row(&tag).is_none() {
+            let Some(row) = self.row(&tag) else { continue };
+            // Such a tag's ids are reserved when callers ask for them, also after a restart.
+            if row.step_max.is_some_and(|step_max| used_before_fetch(step_max.into()).is_none()) {
                 continue;
             }
             let slot = match self.source(tag.as_str(), deadline).await {

@@ -257,17 +257,19 @@ mod tests {
     use super::*;
     use crate::machine::clock::SystemClock;
     use mintleaf_core::segment::Segment;
+    use mintleaf_core::steps::Steps;
 
     #[test]
     fn a_snapshot_that_takes_the_place_of_the_state_has_the_node_drop_what_it_holds() {
         let table = TagTable::new(1 << 20, 1);
         let clock = Arc::new(SystemClock::default());
+        let steps = Steps::from(1_000);
         for name in ["a", "b"] {
             let tag = BizTag::parse(name).unwrap();
-            let slot = Arc::new(Slot::new(tag.clone(), 1_000, clock.clone()));
+            let slot = Arc::new(Slot::new(tag.clone(), steps, clock.clone()));
             table.get_or_insert(&tag, || Source::Plain(Arc::clone(&slot)));
-            slot.begin_grab(1_000);
-            slot.install(Segment { start: 1, end: 1_001 }, 1_000);
+            slot.begin_grab(steps);
+            slot.install(Segment { start: 1, end: 1_001 }, steps);
         }
         assert!(table.holds_ids(0));
         table.state_replaced();

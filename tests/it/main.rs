@@ -90,6 +90,7 @@ mod sequences;
 mod shaped;
 mod shapes;
 mod snowflake;
+mod steps;
 mod strict;
 mod supervised;
 mod tls;

@@ -169,7 +169,7 @@ impl Ordeal {
 /// Makes one change; false when it was not acknowledged.
 async fn change(serving: &Serving, name: &str) -> bool {
     let tag = BizTag::parse(name).expect("a possible name");
-    let (actor, spec) = (Actor::default(), TagSpec { step: 10, ..TagSpec::default() });
+    let (actor, spec) = (Actor::default(), TagSpec { step: Some(10), ..TagSpec::default() });
     let made = serving.process.run(serving.services.tags.create(&actor, tag, spec));
     matches!(timeout(CHANGE_MAX, made).await, Ok(Ok(_)))
 }

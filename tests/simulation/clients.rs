@@ -191,7 +191,7 @@ impl Clients {
         serving
             .services
             .tags
-            .create(&Actor::default(), tag, TagSpec { step, ..TagSpec::default() })
+            .create(&Actor::default(), tag, TagSpec { step: Some(step), ..TagSpec::default() })
             .await?;
         self.promises.lock().insert(name, Promise::There);
         Ok(())

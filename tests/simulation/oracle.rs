@@ -192,16 +192,27 @@ impl Oracle {
             (Command::Administer { change: Change::DeleteTag { tag }, .. }, Response::Deleted) => {
                 known.deleted.insert(tag.as_str().to_owned());
             }
-            (Command::Grab { tag, .. }, Response::Segment { start, end, .. }) => {
-                let (tag, line, by, ids) = (tag.as_str(), shape::Line::Whole, None, start..end);
+            (
+                Command::Grab { tag, .. },
+                reply @ (Response::Segment { .. } | Response::BoundedSegment { .. }),
+            ) => {
+                let Some((ids, _)) = reply.segment() else { return };
+                let (tag, line, by) = (tag.as_str(), shape::Line::Whole, None);
                 self.reserved(known, Reserved { tag, line, by, ids, now_ms });
             }
-            (Command::GrabLine { tag, line, by, .. }, Response::Segment { start, end, .. }) => {
-                let (tag, ids) = (tag.as_str(), start..end);
+            (
+                Command::GrabLine { tag, line, by, .. },
+                reply @ (Response::Segment { .. } | Response::BoundedSegment { .. }),
+            ) => {
+                let Some((ids, _)) = reply.segment() else { return };
+                let tag = tag.as_str();
                 self.reserved(known, Reserved { tag, line, by, ids, now_ms });
             }
             (_, Response::Tag(row)) => self.row_shown(known, &row, None),
             (_, Response::ShapedTag { row, shape }) => self.row_shown(known, &row, Some(&*shape)),
+            (_, Response::BoundedTag { row, shape, .. }) => {
+                self.row_shown(known, &row, shape.as_deref());
+            }
             (
                 Command::AcquireWorker { nonce, node_id, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
@@ -268,14 +279,14 @@ impl Oracle {
         let Some(tag) = change.tag() else { return };
         let at = (incarnation, tag.as_str().to_owned());
         let mut known = self.known.lock();
-        match decode_response(reply).expect("a response") {
-            Response::Tag(row) | Response::ShapedTag { row, .. } if row.protection.frozen => {
+        let reply = decode_response(reply).expect("a response");
+        match reply.row() {
+            Some(row) if row.protection.frozen => {
                 known.frozen.entry(at).or_insert(position);
             }
-            Response::Tag(_) | Response::ShapedTag { .. } | Response::Deleted => {
-                known.frozen.remove(&at);
-            }
-            _ => {}
+            Some(_) => drop(known.frozen.remove(&at)),
+            None if reply == Response::Deleted => drop(known.frozen.remove(&at)),
+            None => {}
         }
     }
 

@@ -9,10 +9,11 @@ use super::*;
 use crate::limits::STEP_MAX;
 
 const MINUTE_MS: u64 = 60 * 1000;
+const TEN: Steps = Steps { step: 10, step_max: None };
 
 /// A buffer that was given these segments at 0 ms.
 fn holding(segments: &[(u64, u64)]) -> SegmentBuffer {
-    let mut buffer = SegmentBuffer::new(10);
+    let mut buffer = SegmentBuffer::new(TEN);
     for segment in segments {
         install(&mut buffer, *segment);
     }
@@ -20,8 +21,8 @@ fn holding(segments: &[(u64, u64)]) -> SegmentBuffer {
 }
 
 fn install(buffer: &mut SegmentBuffer, (start, end): (u64, u64)) {
-    buffer.begin_grab(0, 10, 0);
-    buffer.install(Segment { start, end }, 10, 0);
+    buffer.begin_grab(0, TEN, 0);
+    buffer.install(Segment { start, end }, TEN, 0);
 }
 
 fn unread() -> u64 {
@@ -76,10 +77,38 @@ fn the_next_segment_is_wanted_when_a_tenth_of_the_current_is_used() {
 }
 
 #[test]
+fn ten_ids_of_a_segment_are_used_before_the_next_is_wanted_and_all_of_a_shorter_one() {
+    for (length, used) in [(1, None), (10, None), (11, Some(10)), (100, Some(10)), (101, Some(11))]
+    {
+        assert_eq!(used_before_fetch(length), used, "{length}");
+    }
+    let mut short = holding(&[(1, 11)]);
+    short.take(10, unread);
+    assert!(!short.wants_grab(), "a caller must wait first");
+    let mut longer = holding(&[(1, 12)]);
+    longer.take(9, unread);
+    assert!(!longer.wants_grab());
+    longer.take_one(unread);
+    assert!(longer.wants_grab());
+}
+
+#[test]
+fn no_grab_exceeds_the_bound_of_its_tag_whoever_waits() {
+    let bound = Steps { step: 3, step_max: Some(5) };
+    let mut buffer = SegmentBuffer::new(bound);
+    let mut max_id = 1;
+    for (demand, size) in [(0, 3), (1_000_000, 5), (0, 5), (0, 5), (4, 5)] {
+        assert_eq!(buffer.begin_grab(0, bound, demand), size);
+        buffer.install(Segment { start: max_id, end: max_id + u64::from(size) }, bound, 0);
+        max_id += u64::from(size);
+    }
+}
+
+#[test]
 fn one_grab_is_in_flight_at_a_time_and_a_failed_one_makes_room() {
-    let mut buffer = SegmentBuffer::new(10);
+    let mut buffer = SegmentBuffer::new(TEN);
     assert!(buffer.wants_grab(), "nothing is held");
-    assert_eq!(buffer.begin_grab(0, 10, 0), 10);
+    assert_eq!(buffer.begin_grab(0, TEN, 0), 10);
     assert!(buffer.grab_in_flight() && !buffer.wants_grab());
     buffer.grab_failed();
     assert!(!buffer.grab_in_flight() && buffer.wants_grab());
@@ -89,16 +118,16 @@ fn one_grab_is_in_flight_at_a_time_and_a_failed_one_makes_room() {
 fn failed_grabs_do_not_make_the_next_one_larger() {
     let mut buffer = holding(&[(1, 11), (11, 21)]);
     for _ in 0..20 {
-        assert_eq!(buffer.begin_grab(1000, 10, 0), 20);
+        assert_eq!(buffer.begin_grab(1000, TEN, 0), 20);
         buffer.grab_failed();
     }
 }
 
 #[test]
 fn demand_is_covered_even_above_the_cap() {
-    let mut buffer = SegmentBuffer::new(10);
+    let mut buffer = SegmentBuffer::new(TEN);
     for (demand, size) in [(7, 10), (3_000_000, 3_000_000), (u64::MAX, STEP_MAX)] {
-        assert_eq!(buffer.begin_grab(0, 10, demand), size);
+        assert_eq!(buffer.begin_grab(0, TEN, demand), size);
         buffer.grab_failed();
     }
 }
@@ -106,33 +135,33 @@ fn demand_is_covered_even_above_the_cap() {
 #[test]
 fn a_batch_does_not_enlarge_the_grabs_after_it() {
     let mut buffer = holding(&[(1, 11), (11, 21)]);
-    assert_eq!(buffer.begin_grab(0, 10, 5000), 5000);
-    buffer.install(Segment { start: 21, end: 5021 }, 10, 0);
-    assert_eq!(buffer.begin_grab(MINUTE_MS, 10, 0), 40);
+    assert_eq!(buffer.begin_grab(0, TEN, 5000), 5000);
+    buffer.install(Segment { start: 21, end: 5021 }, TEN, 0);
+    assert_eq!(buffer.begin_grab(MINUTE_MS, TEN, 0), 40);
 }
 
 #[test]
 fn the_rate_is_measured_since_the_segment_was_entered() {
     let hour_ms = 60 * MINUTE_MS;
-    let mut by_take_one = holding(&[(1, 11), (1001, 2001)]);
-    by_take_one.take(10, unread);
+    let mut by_take_one = holding(&[(1, 1001), (1001, 2001)]);
+    by_take_one.take(1000, unread);
     by_take_one.take_one(|| hour_ms);
     by_take_one.take(99, unread);
-    let mut by_take = holding(&[(1, 11), (1001, 2001)]);
-    by_take.take(110, || hour_ms);
-    let mut by_install = holding(&[(1, 11)]);
-    by_install.take(10, unread);
-    by_install.begin_grab(0, 10, 0);
-    by_install.install(Segment { start: 1001, end: 2001 }, 10, hour_ms);
+    let mut by_take = holding(&[(1, 1001), (1001, 2001)]);
+    by_take.take(1100, || hour_ms);
+    let mut by_install = holding(&[(1, 1001)]);
+    by_install.take(1000, unread);
+    by_install.begin_grab(hour_ms, TEN, 0);
+    by_install.install(Segment { start: 1001, end: 2001 }, TEN, hour_ms);
     by_install.take(100, unread);
     for mut buffer in [by_take_one, by_take, by_install] {
-        assert_eq!(buffer.begin_grab(hour_ms + 2000, 10, 0), 50 * 15 * 60);
+        assert_eq!(buffer.begin_grab(hour_ms + 2000, TEN, 0), 50 * 15 * 60);
     }
 }
 
 #[test]
 fn the_view_shows_two_slots_that_take_turns() {
-    let mut buffer = SegmentBuffer::new(10);
+    let mut buffer = SegmentBuffer::new(TEN);
     assert!(!buffer.view().initialized);
     install(&mut buffer, (1, 11));
     buffer.take_one(unread);
@@ -151,17 +180,17 @@ fn the_view_shows_two_slots_that_take_turns() {
 
 #[test]
 fn a_raised_mark_is_a_floor_for_what_is_held_and_for_what_is_on_its_way() {
-    let mut buffer = holding(&[(1, 11), (11, 21), (30, 40)]);
+    let mut buffer = holding(&[(1, 11), (11, 21), (30, 60)]);
     buffer.take(4, unread);
     buffer.rise_to(3);
     assert_eq!(buffer.take_one(unread), Some(5), "what lies below is gone anyway");
     buffer.rise_to(15);
-    assert_eq!((buffer.remaining(), buffer.outlook(0).used), (16, 5));
+    assert_eq!((buffer.remaining(), buffer.outlook(0).used), (36, 5));
     assert_eq!(buffer.take(7, || 0), Some(vec![15..21, 30..31]));
-    buffer.begin_grab(0, 10, 0);
+    buffer.begin_grab(0, TEN, 0);
     buffer.rise_to(100);
     assert_eq!((buffer.remaining(), buffer.take_one(unread)), (0, None));
-    buffer.install(Segment { start: 40, end: 50 }, 10, 0);
+    buffer.install(Segment { start: 60, end: 70 }, TEN, 0);
     assert_eq!(buffer.take_one(unread), None, "the grab came before the mark");
     assert!(buffer.wants_grab());
     install(&mut buffer, (95, 105));
@@ -186,7 +215,7 @@ fn a_segment_below_the_next_one_stops_the_process() {
 #[test]
 #[should_panic(expected = "no grab is in flight")]
 fn a_segment_that_nobody_asked_for_stops_the_process() {
-    SegmentBuffer::new(10).install(Segment { start: 1, end: 2 }, 10, 0);
+    SegmentBuffer::new(TEN).install(Segment { start: 1, end: 2 }, TEN, 0);
 }
 
 /// One node that takes ids of one tag at a steady pace, millisecond by millisecond. A grab takes
@@ -204,7 +233,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    const STEP: u32 = 1000;
+    const STEP: Steps = Steps { step: 1000, step_max: None };
     const GRAB_MS: u64 = 50;
 
     fn new() -> Self {
@@ -212,6 +241,14 @@ impl Simulation {
         buffer.begin_grab(0, Self::STEP, 0);
         buffer.install(Segment { start: 1, end: 1001 }, Self::STEP, 0);
         Self { buffer, now_ms: 0, max_id: 1001, in_flight: None, grabs: vec![], missed: 0 }
+    }
+
+    /// How many grabs it takes to reach the largest size at this pace.
+    fn grabs_to_the_largest(&mut self, ids_per_s: u64) -> usize {
+        self.run(60 * 1000, ids_per_s);
+        let sizes: Vec<u32> = self.grabs.iter().map(|(_, size)| *size).collect();
+        let largest = sizes.iter().position(|size| *size == 1_000_000);
+        largest.unwrap_or_else(|| panic!("{sizes:?}")) + 1
     }
 
     fn run(&mut self, for_ms: u64, ids_per_s: u64) {
@@ -249,6 +286,14 @@ fn at_a_steady_pace_a_segment_lasts_a_quarter_to_half_an_hour() {
     assert_eq!(simulation.missed, 0);
 }
 
+#[test]
+fn a_new_tag_under_full_load_has_the_largest_grabs_after_a_few() {
+    for ids_per_s in [20_000, 100_000, 1_000_000] {
+        let grabs = Simulation::new().grabs_to_the_largest(ids_per_s);
+        assert!(grabs <= 4, "{grabs} grabs at {ids_per_s} ids/s");
+    }
+}
+
 /// From 100 ids a second to 10,000, at many moments in the life of a segment.
 #[test]
 fn a_hundredfold_surge_is_covered_by_the_next_grab() {
@@ -275,7 +320,7 @@ enum Event {
     Take(u64),
     TakePiece(u64),
     TakeSome(u64),
-    Begin { step: u32, demand: u64 },
+    Begin { step: u32, step_max: Option<u32>, demand: u64 },
     Install { gap: u64, short_by: u64 },
     Fail,
     Rise { by: u64 },
@@ -288,8 +333,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (0..40u64).prop_map(Event::Take),
         2 => (1..40u64).prop_map(Event::TakePiece),
         2 => (1..40u64).prop_map(Event::TakeSome),
-        4 => (1..30u32, prop_oneof![Just(0), 0..100u64])
-            .prop_map(|(step, demand)| Event::Begin { step, demand }),
+        4 => (1..30u32, proptest::option::of(30..60u32), prop_oneof![Just(0), 0..100u64])
+            .prop_map(|(step, step_max, demand)| Event::Begin { step, step_max, demand }),
         4 => (0..5u64, 0..30u64).prop_map(|(gap, short_by)| Event::Install { gap, short_by }),
         1 => Just(Event::Fail),
         2 => (0..60u64).prop_map(|by| Event::Rise { by }),
@@ -309,7 +354,7 @@ proptest! {
     /// once and in order; only ids below a contiguous run or a raised mark are lost.
     #[test]
     fn what_is_installed_comes_out_once_and_in_order(events in events()) {
-        let mut buffer = SegmentBuffer::new(10);
+        let mut buffer = SegmentBuffer::new(TEN);
         let mut held: VecDeque<u64> = VecDeque::new();
         let (mut now_ms, mut max_id, mut floor) = (0, 1, 0);
         let mut in_flight = None;
@@ -336,18 +381,20 @@ proptest! {
                     }
                     None => prop_assert_eq!(buffer.take_contiguous(count, unread), None),
                 },
-                Event::Begin { step, demand } if in_flight.is_none() => {
-                    let size = buffer.begin_grab(now_ms, step, demand);
-                    prop_assert!(size >= step && u64::from(size) >= demand);
-                    prop_assert!(size <= 1_000_000);
-                    in_flight = Some((step, size));
+                Event::Begin { step, step_max, demand } if in_flight.is_none() => {
+                    let steps = Steps { step, step_max };
+                    let size = buffer.begin_grab(now_ms, steps, demand);
+                    let size_max = step_max.unwrap_or(1_000_000);
+                    prop_assert!(size >= step && u64::from(size) >= demand.min(size_max.into()));
+                    prop_assert!(size <= size_max);
+                    in_flight = Some((steps, size));
                 }
                 Event::Install { gap, short_by } if in_flight.is_some() => {
-                    let (step, size) = in_flight.take().unwrap();
+                    let (steps, size) = in_flight.take().unwrap();
                     let start = max_id + gap;
                     let length = u64::from(size.min(500)).saturating_sub(short_by).max(1);
                     max_id = start + length;
-                    buffer.install(Segment { start, end: max_id }, step, now_ms);
+                    buffer.install(Segment { start, end: max_id }, steps, now_ms);
                     held.extend(start.max(floor)..max_id);
                 }
                 // The mark is one that was named while ids around it were held, or on their way.
@@ -366,7 +413,9 @@ proptest! {
             prop_assert_eq!(buffer.remaining(), held.len() as u64);
             prop_assert_eq!(buffer.grab_in_flight(), in_flight.is_some());
             prop_assert!(!(buffer.wants_grab() && in_flight.is_some()));
-            prop_assert!(buffer.wants_grab() || in_flight.is_some() || !held.is_empty());
+            let was_short = used_before_fetch(buffer.current.len()).is_none() && buffer.switches > 0;
+            let is_due = buffer.wants_grab() || was_short;
+            prop_assert!(is_due || in_flight.is_some() || !held.is_empty());
             prop_assert!(held.iter().all(|id| *id >= floor));
         }
     }

@@ -57,7 +57,24 @@ impl State {
                 let (protection, shape) = (*protection, Some(&**shape));
                 self.create(tag, &NewTag { protection, shape, ..plain })
             }
-            Change::UpdateTag { tag, fields } => self.update(tag, fields),
+            Change::CreateBoundedTag {
+                tag,
+                step,
+                step_max,
+                start,
+                description,
+                protection,
+                shape,
+            } => {
+                let plain = NewTag::plain(*step, *start, description);
+                let shape = (!shape.is_plain()).then_some(&**shape);
+                let (protection, step_max) = (*protection, Some(*step_max));
+                self.create(tag, &NewTag { protection, shape, step_max, ..plain })
+            }
+            Change::UpdateTag { tag, fields } => self.update(tag, fields, None),
+            Change::UpdateBoundedTag { tag, fields, step_max } => {
+                self.update(tag, fields, Some(*step_max))
+            }
             Change::DeleteTag { tag } => self.delete(tag),
             Change::RaiseSnowflakeFloor { floor_ms } => {
                 let before_ms = self.workers.bounds_mut().raise_floor(*floor_ms);
@@ -74,7 +91,10 @@ impl State {
             | Change::RaiseLevel { .. } => Response::Noted,
         };
         match &response {
-            Response::Tag(_) | Response::ShapedTag { .. } | Response::Deleted => {
+            Response::Tag(_)
+            | Response::ShapedTag { .. }
+            | Response::BoundedTag { .. }
+            | Response::Deleted => {
                 let row_after = row(self);
                 let facts = (change.facts(row_before.as_ref()), change.facts(row_after.as_ref()));
                 if facts.0 != facts.1 {
@@ -112,11 +132,11 @@ impl State {
         if row.max_id >= max_id {
             return Response::Imported { before, row };
         }
-        match self.update(tag, &TagFields { max_id: Some(max_id), ..TagFields::default() }) {
-            Response::Tag(row) | Response::ShapedTag { row, .. } => {
-                Response::Imported { before, row }
-            }
-            rejection => rejection,
+        let fields = TagFields { max_id: Some(max_id), ..TagFields::default() };
+        let updated = self.update(tag, &fields, None);
+        match updated.row() {
+            Some(row) => Response::Imported { before, row: row.clone() },
+            None => updated,
         }
     }
 

@@ -13,13 +13,15 @@ use super::response::Response;
 use super::shaped_entry::{LineGrab, ShapedEntry};
 use super::shared_table::{Named, SharedTable};
 use super::stamp::Stamp;
+use super::step_bound::StepBound;
 use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
-use crate::shape::{RootKey, Shape};
+use crate::shape::{Leadership, Line, RootKey, Shape};
 use crate::snowflake::{Format, Rules, WorkerPool};
-use crate::tag::BizTag;
+use crate::steps::Steps;
+use crate::tag::{BizTag, OutOfBounds};
 
 /// Maximum number of entries that one page looks at. There may be many tombstones, which are never removed.
 pub const VISITED_MAX: usize = 10_000;
@@ -43,6 +45,8 @@ pub struct State {
     pub(super) entries: SharedTable<TagEntry>,
     /// The shapes and lines of all tags that are, or were, shaped.
     pub(super) shaped: SharedTable<ShapedEntry>,
+    /// The bounds of grabs, of the existing tags that have one.
+    pub(super) step_bounds: SharedTable<StepBound>,
     /// How many tags are not deleted.
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
@@ -68,12 +72,20 @@ pub(super) struct NewTag<'a> {
     pub(super) protection: Protection,
     /// `None` for a plain tag.
     pub(super) shape: Option<&'a Shape>,
+    pub(super) step_max: Option<u32>,
 }
 
 impl<'a> NewTag<'a> {
     /// A plain tag without protection: callers may take its ids freely.
     pub(super) fn plain(step: u32, start: u64, description: &'a str) -> Self {
-        Self { step, start, description, protection: Protection::default(), shape: None }
+        Self {
+            step,
+            start,
+            description,
+            protection: Protection::default(),
+            shape: None,
+            step_max: None,
+        }
     }
 }
 
@@ -97,13 +109,14 @@ impl State {
             }
             Command::UpdateTag { tag, step, max_id, description } => {
                 let (step, max_id, description) = (*step, *max_id, description.clone());
-                self.update(tag, &TagFields { step, max_id, description, ..TagFields::default() })
+                let fields = TagFields { step, max_id, description, ..TagFields::default() };
+                self.update(tag, &fields, None)
             }
             Command::DeleteTag { tag } => self.delete(tag),
             Command::Administer { actor, change } => self.administer(now_ms, actor, change),
             Command::Grab { tag, size } => self.grab(tag, *size),
             &Command::GrabLine { ref tag, size, line, by } => {
-                self.grab_line(tag, LineGrab { size, line, by }, stamp)
+                self.grab_line(tag, (size, line, by), stamp)
             }
             Command::FixFormat { format } => self.workers.fix(*format),
             Command::ReportClock { node_id, clock_ms } => {
@@ -313,7 +326,7 @@ impl State {
 
     pub(super) fn create(&mut self, tag: &BizTag, new: &NewTag<'_>) -> Response {
         let now_ms = self.clock_ms;
-        let NewTag { step, start, description, protection, shape } = *new;
+        let NewTag { step, start, description, protection, shape, step_max } = *new;
         let before = self.shaped.get(tag.as_str()).map(ShapedEntry::shape);
         let is_alike = match (before, shape) {
             (None, None) => true,
@@ -335,6 +348,7 @@ impl State {
         };
         entry.create(step, start, description, protection, now_ms);
         self.tags += 1;
+        self.bound_steps(tag, step_max);
         self.shown(tag)
     }
 
@@ -351,32 +365,45 @@ impl State {
     /// The response that shows a tag as it is now.
     fn shown(&self, tag: &BizTag) -> Response {
         let Some(row) = self.tag(tag.as_str()) else { return Response::UnknownTag };
-        match row.shape.clone() {
-            None => Response::Tag(row),
-            Some(shape) => {
-                let row = TagRow { shape: None, ..row };
-                Response::ShapedTag { row, shape: Box::new((*shape).clone()) }
-            }
+        let shape = row.shape.as_ref().map(|shape| Box::new((**shape).clone()));
+        let plain = |row| TagRow { shape: None, step_max: None, ..row };
+        match (shape, row.step_max) {
+            (shape, Some(step_max)) => Response::BoundedTag { row: plain(row), shape, step_max },
+            (Some(shape), None) => Response::ShapedTag { row: plain(row), shape },
+            (None, None) => Response::Tag(row),
         }
     }
 
     /// The row of a tag that exists; `None` for a tombstone.
     fn row_of(&self, entry: &TagEntry) -> Option<TagRow> {
-        let row = entry.row()?;
+        let row = TagRow { step_max: self.step_max(entry.name()), ..entry.row()? };
         let Some(shaped) = self.shaped.get(entry.name()) else { return Some(row) };
         let max_id = shaped.max_id().unwrap_or(row.max_id);
         Some(TagRow { max_id, shape: Some(Arc::clone(shaped.shape())), ..row })
     }
 
-    pub(super) fn update(&mut self, tag: &BizTag, fields: &TagFields) -> Response {
+    /// Changes the given fields, and the bound of grabs if one is given or, with `Some(None)`, taken away.
+    pub(super) fn update(
+        &mut self,
+        tag: &BizTag,
+        fields: &TagFields,
+        step_max: Option<Option<u32>>,
+    ) -> Response {
         let now_ms = self.clock_ms;
+        let bound = step_max.unwrap_or_else(|| self.step_max(tag.as_str()));
         let takes_max_id = self.shape(tag.as_str()).is_none_or(|shape| shape.takes_max_id());
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
         if fields.max_id.is_some() && !takes_max_id {
             return Response::OtherShape;
         }
+        if !(Steps { step: fields.step.unwrap_or(entry.step()), step_max: bound }).is_sound() {
+            return Response::Invalid { what: OutOfBounds::StepMax };
+        }
         match entry.update(fields, now_ms) {
-            Ok(()) => self.shown(tag),
+            Ok(()) => {
+                self.bound_steps(tag, bound);
+                self.shown(tag)
+            }
             Err(max_id) => Response::MaxIdBehind { max_id },
         }
     }
@@ -386,12 +413,14 @@ impl State {
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
         entry.delete(now_ms);
         self.tags -= 1;
+        self.bound_steps(tag, None);
         Response::Deleted
     }
 
     fn grab(&mut self, tag: &BizTag, size: u32) -> Response {
         let now_ms = self.clock_ms;
         let is_shaped = self.shape(tag.as_str()).is_some();
+        let step_max = self.step_max(tag.as_str());
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
         if is_shaped {
             return Response::OtherShape;
@@ -399,21 +428,42 @@ impl State {
         if entry.protection().frozen {
             return Response::Frozen;
         }
-        let step = entry.step();
-        entry.grab(size, ID_END, now_ms).map_or(Response::Exhausted, |ids| Response::Segment {
-            start: ids.start,
-            end: ids.end,
-            step,
-        })
+        let steps = Steps { step: entry.step(), step_max };
+        let ids = entry.grab(steps.size(size), ID_END, now_ms);
+        ids.map_or(Response::Exhausted, |ids| Response::of_segment(ids, steps))
     }
 
-    fn grab_line(&mut self, tag: &BizTag, grab: LineGrab, stamp: Stamp) -> Response {
+    fn grab_line(
+        &mut self,
+        tag: &BizTag,
+        (size, line, by): (u32, Line, Option<Leadership>),
+        stamp: Stamp,
+    ) -> Response {
+        let step_max = self.step_max(tag.as_str());
         let restored_ms = self.periods_before.stamped_ms().max(self.snowflake_floor_ms());
         let times = (self.clock_ms, restored_ms);
         let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
         let Some(entry) = entry else { return Response::UnknownTag };
         let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
-        shaped.grab(entry, grab, stamp, times)
+        let steps = Steps { step: entry.step(), step_max };
+        shaped.grab(entry, LineGrab { size, steps, line, by }, stamp, times)
+    }
+
+    /// The most ids that a grab of an existing tag reserves, if there is such a bound.
+    pub fn step_max(&self, tag: &str) -> Option<u32> {
+        self.step_bounds.get(tag).map(|bound| bound.step_max)
+    }
+
+    /// Has a tag's grabs reserve at most this many ids; any number without one.
+    fn bound_steps(&mut self, tag: &BizTag, step_max: Option<u32>) {
+        match (step_max, self.step_bounds.get_mut(tag.as_str())) {
+            (None, None) => {}
+            (None, Some(_)) => self.step_bounds.remove(tag.as_str()),
+            (Some(step_max), Some(bound)) => bound.step_max = step_max,
+            (Some(step_max), None) => {
+                self.step_bounds.insert(StepBound { tag: tag.clone(), step_max });
+            }
+        }
     }
 
     fn live(&mut self, tag: &BizTag) -> Option<&mut TagEntry> {

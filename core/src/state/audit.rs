@@ -145,6 +145,8 @@ pub enum Field {
     Format,
     /// How many digits the hidden ids of a tag have.
     Digits,
+    /// The most ids that a grab of a tag reserves.
+    StepMax,
     /// The worker ids of a pool.
     Workers,
 }
@@ -175,6 +177,7 @@ impl Field {
             Self::TimeZone => "time_zone",
             Self::Format => "format",
             Self::Digits => "digits",
+            Self::StepMax => "step_max",
             Self::Workers => "workers",
         }
     }
@@ -217,7 +220,7 @@ impl AuditEntry {
     }
 
     fn is_sound(&self) -> bool {
-        let facts_max = Field::Digits as usize + 1;
+        let facts_max = Field::StepMax as usize + 1;
         (1..INDEX_END).contains(&self.index)
             && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
             && self.before.len().max(self.after.len()) <= facts_max

@@ -5,13 +5,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::audit::{Action, Fact, Facts, Field};
-use super::level::{ROOT_KEY, level_of};
+use super::level::{ROOT_KEY, STEP_BOUNDS, level_of};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
 use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX};
 use crate::shape::{Kind, Order, Period, Shape};
 use crate::snowflake::WorkerPool;
+use crate::steps::Steps;
 use crate::tag::{self, BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
@@ -113,6 +114,34 @@ pub enum Change {
         /// ignores the key in here.
         shape: Box<Shape>,
     },
+    /// Creates a tag, plain or shaped. No grab of it reserves more than `step_max` ids.
+    CreateBoundedTag {
+        /// The name, not in use by an existing tag, and never of a tag with another shape.
+        tag: BizTag,
+        /// Ids per grab: 1 to `step_max`, which is at most [`STEP_MAX`](crate::limits::STEP_MAX).
+        step: u32,
+        /// Most ids per grab.
+        step_max: u32,
+        /// First id, as for [`CreateTag`](Self::CreateTag) and [`CreateShapedTag`](Self::CreateShapedTag).
+        start: u64,
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
+        description: String,
+        /// What keeps callers from taking ids.
+        protection: Protection,
+        /// The shape, as for [`CreateShapedTag`](Self::CreateShapedTag); that of a plain tag for one.
+        shape: Box<Shape>,
+    },
+    /// Changes the given fields of an existing tag, and how many ids a grab of it reserves at most: all of them or,
+    /// when rejected, none.
+    UpdateBoundedTag {
+        /// The name of an existing tag.
+        tag: BizTag,
+        /// The fields.
+        fields: TagFields,
+        /// Most ids per grab: at least the tag's step, at most [`STEP_MAX`](crate::limits::STEP_MAX); any number for
+        /// `None`.
+        step_max: Option<u32>,
+    },
     /// Makes a pool of worker ids for programs, or gives it more worker ids.
     SetPool {
         /// The name.
@@ -159,7 +188,32 @@ impl Change {
                 require(!shape.is_plain() && shape.check().is_ok(), OutOfBounds::Shape)?;
                 check_description(description)
             }
+            Self::CreateBoundedTag {
+                tag: _,
+                step,
+                step_max,
+                start,
+                description,
+                protection,
+                shape,
+            } => {
+                check_step(*step)?;
+                require(
+                    Steps { step: *step, step_max: Some(*step_max) }.is_sound(),
+                    OutOfBounds::StepMax,
+                )?;
+                let starts = if shape.takes_start() { 1..=ID_MAX } else { 1..=1 };
+                require(starts.contains(start), OutOfBounds::Start)?;
+                require(protection.is_sound(), OutOfBounds::RateLimit)?;
+                require(shape.is_plain() || shape.check().is_ok(), OutOfBounds::Shape)?;
+                check_description(description)
+            }
             Self::UpdateTag { fields, .. } => fields.check(),
+            Self::UpdateBoundedTag { tag: _, fields, step_max } => {
+                fields.check()?;
+                let steps = Steps { step: fields.step.unwrap_or(1), step_max: *step_max };
+                require(steps.is_sound(), OutOfBounds::StepMax)
+            }
             Self::SetNode { before, after, .. } => {
                 before.as_ref().map_or(Ok(()), MemberFacts::check)?;
                 after.check()
@@ -195,6 +249,7 @@ impl Change {
             | Self::RaiseSnowflakeFloor { .. }
             | Self::ImportTag { .. } => 1,
             Self::CreateShapedTag { shape, .. } => level_of(shape),
+            Self::CreateBoundedTag { .. } | Self::UpdateBoundedTag { .. } => STEP_BOUNDS,
             Self::SetPool { .. } | Self::DeletePool { .. } => ROOT_KEY,
         }
     }
@@ -204,7 +259,9 @@ impl Change {
         match self {
             Self::CreateTag { tag, .. }
             | Self::CreateShapedTag { tag, .. }
+            | Self::CreateBoundedTag { tag, .. }
             | Self::UpdateTag { tag, .. }
+            | Self::UpdateBoundedTag { tag, .. }
             | Self::DeleteTag { tag }
             | Self::ImportTag { tag, .. } => Some(tag),
             _ => None,
@@ -215,7 +272,7 @@ impl Change {
     /// even if it raises nothing.
     pub fn mark(&self) -> Option<u64> {
         match self {
-            Self::UpdateTag { fields, .. } => fields.max_id,
+            Self::UpdateTag { fields, .. } | Self::UpdateBoundedTag { fields, .. } => fields.max_id,
             Self::ImportTag { max_id, .. } => Some(*max_id),
             _ => None,
         }
@@ -224,8 +281,10 @@ impl Change {
     /// What was done.
     pub fn action(&self) -> Action {
         match self {
-            Self::CreateTag { .. } | Self::CreateShapedTag { .. } => Action::CreateTag,
-            Self::UpdateTag { .. } => Action::UpdateTag,
+            Self::CreateTag { .. }
+            | Self::CreateShapedTag { .. }
+            | Self::CreateBoundedTag { .. } => Action::CreateTag,
+            Self::UpdateTag { .. } | Self::UpdateBoundedTag { .. } => Action::UpdateTag,
             Self::DeleteTag { .. } => Action::DeleteTag,
             Self::SetNode { before: None, .. } => Action::AddNode,
             Self::SetNode { before: Some(_), .. } => Action::UpdateNode,
@@ -256,6 +315,11 @@ impl Change {
     pub fn facts(&self, row: Option<&TagRow>) -> Facts {
         match (self, row) {
             (Self::UpdateTag { fields, .. }, Some(row)) => facts_of(row, fields),
+            (Self::UpdateBoundedTag { fields, .. }, Some(row)) => {
+                let mut facts = facts_of(row, fields);
+                facts.push((Field::StepMax, step_max_fact(row).unwrap_or(Fact::Nothing)));
+                facts
+            }
             (_, Some(row)) => tag_facts(row),
             (_, None) => Facts::default(),
         }
@@ -278,7 +342,9 @@ impl Change {
             Self::RaiseLevel { from, to } => (level(from), level(to)),
             Self::CreateTag { .. }
             | Self::CreateShapedTag { .. }
+            | Self::CreateBoundedTag { .. }
             | Self::UpdateTag { .. }
+            | Self::UpdateBoundedTag { .. }
             | Self::DeleteTag { .. }
             | Self::ImportTag { .. }
             | Self::SetPool { .. }
@@ -326,8 +392,13 @@ fn tag_facts(row: &TagRow) -> Facts {
         (Field::RateLimit, rate.map_or(Fact::Nothing, |rate| Fact::Number(rate.into()))),
         (Field::Frozen, Fact::Flag(row.protection.frozen)),
     ]);
+    facts.extend(step_max_fact(row).map(|fact| (Field::StepMax, fact)));
     facts.extend(row.shape.as_deref().map(shape_facts).unwrap_or_default());
     facts
+}
+
+fn step_max_fact(row: &TagRow) -> Option<Fact> {
+    row.step_max.map(|step_max| Fact::Number(step_max.into()))
 }
 
 /// What the audit says of a shape: its differences from a plain tag, and nothing of the key.

@@ -30,6 +30,9 @@ pub(super) const SHAPES: u32 = 2;
 /// outlast the hold of their worker ids.
 pub(super) const ROOT_KEY: u32 = 3;
 
+/// The level that has a bound of what a grab of a tag reserves.
+pub(super) const STEP_BOUNDS: u32 = 3;
+
 /// The highest level that this build supports.
 pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
 

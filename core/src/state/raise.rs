@@ -45,6 +45,8 @@ impl State {
             clock_ms: _,
             entries,
             shaped,
+            // What a grab reserves at most; no line.
+            step_bounds: _,
             // How many tags exist.
             tags: _,
             workers,

@@ -2,14 +2,16 @@
 //!
 //! Responses cross between nodes of different releases: `level.rs` says how a variant is added.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::{ROOT_KEY, SHAPES, level_of};
+use super::level::{ROOT_KEY, SHAPES, STEP_BOUNDS, level_of};
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
 use crate::snowflake::{Format, Rules, WorkerPool};
+use crate::steps::Steps;
 use crate::tag::OutOfBounds;
 
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
@@ -125,6 +127,24 @@ pub enum Response {
     PeriodClosed,
     /// The cluster has no root key yet, which the tag's key would be made from.
     NoRootKey,
+    /// The tag with a `step_max` as it is now, created or changed.
+    BoundedTag {
+        /// The tag.
+        row: TagRow,
+        /// Its shape, if it is not plain.
+        shape: Option<Box<Shape>>,
+        /// Its `step_max`. The record of a row holds neither.
+        step_max: u32,
+    },
+    /// As [`Segment`](Self::Segment), for a tag with a `step_max`.
+    BoundedSegment {
+        /// First id of the segment.
+        start: u64,
+        /// First id past it.
+        end: u64,
+        /// What the tag says of grabs at this moment.
+        steps: Steps,
+    },
     /// The pool was made, given more worker ids, or deleted.
     Pool {
         /// Its worker ids before; absent where there was none.
@@ -154,7 +174,38 @@ impl Response {
         match self {
             Self::Tag(row) => Ok(row),
             Self::ShapedTag { row, shape } => Ok(TagRow { shape: Some(Arc::from(shape)), ..row }),
+            Self::BoundedTag { row, shape, step_max } => {
+                let (shape, step_max) = (shape.map(Arc::from), Some(step_max));
+                Ok(TagRow { shape, step_max, ..row })
+            }
             other => Err(other),
+        }
+    }
+
+    /// The tag that was created or changed, without its shape.
+    pub fn row(&self) -> Option<&TagRow> {
+        match self {
+            Self::Tag(row) | Self::ShapedTag { row, .. } | Self::BoundedTag { row, .. } => {
+                Some(row)
+            }
+            _ => None,
+        }
+    }
+
+    /// The ids that a grab has reserved, and what the tag says of grabs at that moment.
+    pub fn segment(&self) -> Option<(Range<u64>, Steps)> {
+        match *self {
+            Self::Segment { start, end, step } => Some((start..end, Steps::from(step))),
+            Self::BoundedSegment { start, end, steps } => Some((start..end, steps)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of_segment(ids: Range<u64>, steps: Steps) -> Self {
+        let Range { start, end } = ids;
+        match steps.step_max {
+            None => Self::Segment { start, end, step: steps.step },
+            Some(_) => Self::BoundedSegment { start, end, steps },
         }
     }
 
@@ -167,6 +218,9 @@ impl Response {
             | Self::PoolShrinks
             | Self::PoolHeld { .. }
             | Self::TooManyPools => ROOT_KEY,
+            Self::BoundedTag { .. }
+            | Self::BoundedSegment { .. }
+            | Self::Invalid { what: OutOfBounds::StepMax } => STEP_BOUNDS,
             Self::ShapedTag { shape, .. } => level_of(shape),
             Self::OtherShape | Self::OtherTerm | Self::PeriodOver { .. } | Self::PeriodClosed => {
                 SHAPES

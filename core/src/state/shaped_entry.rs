@@ -14,6 +14,7 @@ use super::shared_table::Named;
 use super::stamp::Stamp;
 use super::tag_entry::TagEntry;
 use crate::shape::{Leadership, Line, LinesOf, Order, Shape};
+use crate::steps::Steps;
 use crate::tag::BizTag;
 
 /// The shape of a name, and its lines. A copy shares both.
@@ -39,6 +40,8 @@ enum Marks {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineGrab {
     pub(super) size: u32,
+    /// What the tag says of grabs.
+    pub(super) steps: Steps,
     pub(super) line: Line,
     pub(super) by: Option<Leadership>,
 }
@@ -103,7 +106,7 @@ impl ShapedEntry {
         stamp: Stamp,
         (clock_ms, restored_ms): (u64, u64),
     ) -> Response {
-        let LineGrab { size, line, by } = grab;
+        let LineGrab { size, steps, line, by } = grab;
         if !self.shape.has_line(&line) || by.is_some() != self.shape.needs_leadership() {
             return Response::OtherShape;
         }
@@ -113,7 +116,7 @@ impl ShapedEntry {
         if entry.protection().frozen {
             return Response::Frozen;
         }
-        let (size, line_end) = (size.max(entry.step()), self.shape.line_end());
+        let (size, line_end) = (steps.size(size), self.shape.line_end());
         let ids = match (Arc::make_mut(&mut self.marks), line) {
             (Marks::Periods(periods), Line::Period { number, start_ms, end_ms }) => {
                 let never_back = self.shape.order == Order::Strict;
@@ -134,7 +137,7 @@ impl ShapedEntry {
         };
         let Some(ids) = ids else { return Response::Exhausted };
         entry.touch(clock_ms);
-        Response::Segment { start: ids.start, end: ids.end, step: entry.step() }
+        Response::of_segment(ids, steps)
     }
 
     /// Its lines and their marks, where it has others than that of the tag's entry.

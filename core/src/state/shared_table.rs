@@ -63,6 +63,18 @@ impl<E: Named> SharedTable<E> {
         &mut leaf[position]
     }
 
+    /// Removes the entry with this name, if there is one.
+    pub(super) fn remove(&mut self, name: &str) {
+        let at = self.leaf_of(name);
+        let Some(leaf) = self.leaves.get_mut(at) else { return };
+        let Ok(position) = find(leaf, name) else { return };
+        Arc::make_mut(leaf).remove(position);
+        if leaf.is_empty() {
+            self.leaves.remove(at);
+        }
+        self.entries -= 1;
+    }
+
     /// Changes every entry. None may change its name.
     pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut E)) {
         let Self { leaves, entries: _ } = self;
@@ -191,6 +203,21 @@ mod tests {
                 assert!(found.eq(expected), "{prefix} after {after:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_the_rest_stays_in_order() {
+        let mut table = table(0..1000);
+        let copy = table.clone();
+        (0..1000).filter(|number| number % 3 != 0).for_each(|number| table.remove(&name(number)));
+        table.remove("nothing");
+        let left: Vec<String> = (0..1000).step_by(3).map(name).collect();
+        assert!(table.after(None).map(TagEntry::name).eq(left.iter().map(String::as_str)));
+        assert_eq!((table.len(), copy.len()), (left.len(), 1000));
+        left.iter().for_each(|name| table.remove(name));
+        assert!(table.len() == 0 && table.leaves.is_empty());
+        table.insert(TagEntry::unborn(tag("again")));
+        assert!(table.get("again").is_some());
     }
 
     #[test]

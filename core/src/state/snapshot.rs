@@ -2,8 +2,8 @@
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in chunks, their
 //! shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they
-//! are those of a new state, how far the state was raised if it was, what the third level has beside, the audit in
-//! chunks, and the end. A later release can append kinds of sections, each from a level of the cluster on. The level
+//! are those of a new state, how far the state was raised if it was, what the third level has beside, the bounds of grabs, the
+//! audit in chunks, and the end. A later release can append kinds of sections, each from a level of the cluster on. The level
 //! stands right behind the header: a build that does not support it reads no further, and can say which version does.
 //! Neither the writer nor the reader holds more than one section beside the state itself.
 //!
@@ -17,14 +17,16 @@ use serde::{Deserialize, Serialize};
 use super::apply::State;
 use super::audit::AuditEntry;
 use super::lease_pools::{Lease, PoolHead};
-use super::level::{Level, ROOT_KEY, level_of};
+use super::level::{Level, ROOT_KEY, STEP_BOUNDS, level_of};
 use super::periods_before::PeriodsBefore;
 use super::shaped_entry::ShapedEntry;
 use super::shared_table::Named;
+use super::step_bound::StepBound;
 use super::tag_entry::TagEntry;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
 use crate::shape::RootKey;
+use crate::steps::Steps;
 
 /// Entries in one section at most.
 pub(super) const SECTION_ENTRIES_MAX: usize = 256;
@@ -38,10 +40,10 @@ const SECTION_AUDIT_MAX: usize = 128;
 /// Leases in one section at most: the longest of them take less than half of what a section may have.
 const SECTION_LEASES_MAX: usize = 256;
 
-/// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit, `S` one of a shaped tag, and
-/// `P` a lease of a pool, owned or borrowed. `level.rs` says how a kind is added.
+/// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit, `S` one of a shaped tag, `B`
+/// the bound of a grab, and `P` a lease of a pool, owned or borrowed. `level.rs` says how a kind is added.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Section<L, W, A, S, P> {
+pub(crate) enum Section<L, W, A, S, B, P> {
     Header {
         clock_ms: u64,
         /// How many entries of tags there are, tombstones included.
@@ -63,6 +65,8 @@ pub(crate) enum Section<L, W, A, S, P> {
     PeriodsBefore(PeriodsBefore),
     /// When the last window ends whose worker id was given on before its holder gave it back.
     GivenOn(u64),
+    /// How many ids a grab reserves at most, of the tags that have such a bound.
+    StepBounds(Vec<B>),
     /// Below which no lease of a pool begins.
     PoolsFloor(u64),
     /// A pool of worker ids, before its leases.
@@ -73,9 +77,17 @@ pub(crate) enum Section<L, W, A, S, P> {
 
 /// A section of a state that is written.
 pub(crate) type SectionWritten<'a> =
-    Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry, &'a ShapedEntry, &'a Lease>;
+    Section<
+        &'a TagEntry,
+        &'a WorkerEntries,
+        &'a AuditEntry,
+        &'a ShapedEntry,
+        &'a StepBound,
+        &'a Lease,
+    >;
 /// A section that was read.
-pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, Lease>;
+pub(crate) type SectionRead =
+    Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -99,6 +111,7 @@ impl FrozenState {
             clock_ms,
             entries,
             shaped,
+            step_bounds,
             tags: _,
             workers,
             pools,
@@ -137,6 +150,12 @@ impl FrozenState {
         let before = Some(*periods_before).filter(|before| *before != PeriodsBefore::default());
         let third = root.into_iter().chain(before.map(Section::PeriodsBefore));
         let third = third.chain(given_on_ms.map(Section::GivenOn));
+        let mut bounded = step_bounds.after(None).peekable();
+        let bounded = iter::from_fn(move || {
+            bounded.peek()?;
+            Some(Section::StepBounds(bounded.by_ref().take(SECTION_ENTRIES_MAX).collect()))
+        });
+        let third = third.chain(bounded);
         let floor_ms = Some(pools.floor_ms()).filter(|floor_ms| *floor_ms > 0);
         let pools = pools.written().flat_map(|(head, leases)| {
             let chunks = leases.chunks(SECTION_LEASES_MAX);
@@ -223,6 +242,9 @@ impl Restorer {
                 state.workers.note_given_on(until_ms);
                 was_ms == 0 && until_ms > 0
             })?,
+            Section::StepBounds(chunk) => {
+                chunk.into_iter().try_for_each(|bound| self.push_step_bound(bound))?;
+            }
             Section::PoolsFloor(floor_ms) => {
                 self.take_third(|state| state.pools.take_floor(floor_ms))?;
             }
@@ -325,6 +347,21 @@ impl Restorer {
         }
         self.state.tags += usize::from(entry.is_live());
         self.state.entries.insert(entry);
+        Ok(())
+    }
+
+    /// Adds the bound of a tag's grabs, above all others.
+    fn push_step_bound(&mut self, bound: StepBound) -> Result<(), UnfitSnapshot> {
+        let State { entries, step_bounds: before, level, .. } = &mut self.state;
+        let tag = entries.get(bound.name()).filter(|entry| entry.is_live());
+        let step_max = Some(bound.step_max);
+        let is_sound = tag.is_some_and(|tag| Steps { step: tag.step(), step_max }.is_sound());
+        let ascends = before.last().is_none_or(|last| last.name() < bound.name());
+        if level.number() < STEP_BOUNDS || !is_sound || !ascends {
+            let why = "the bound of a grab is out of bounds, out of order, or below its level";
+            return Err(UnfitSnapshot::Malformed(why));
+        }
+        before.insert(bound);
         Ok(())
     }
 

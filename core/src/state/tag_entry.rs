@@ -11,6 +11,7 @@ use super::tag_fields::TagFields;
 use super::watermark::Watermark;
 use crate::limits::STEP_MAX;
 use crate::shape::Shape;
+use crate::steps::Steps;
 use crate::tag::BizTag;
 
 /// One existing tag, as it is shown.
@@ -34,6 +35,16 @@ pub struct TagRow {
     /// Its shape; `None` of a plain tag. The record of a row, which is older than shapes, leaves it out.
     #[serde(skip)]
     pub shape: Option<Arc<Shape>>,
+    /// Most ids in one grab; as many as are wanted when absent. The record leaves it out, too.
+    #[serde(skip)]
+    pub step_max: Option<u32>,
+}
+
+impl TagRow {
+    /// How many ids a grab may reserve.
+    pub fn steps(&self) -> Steps {
+        Steps { step: self.step, step_max: self.step_max }
+    }
 }
 
 /// A tag that exists, or the tombstone of one that did. An entry is never removed: its watermark
@@ -144,10 +155,9 @@ impl TagEntry {
         self.updated_at_ms = now_ms;
     }
 
-    /// Reserves the larger of `size` and the tag's step, or all ids below `line_end` that are left when that is
-    /// fewer; `None` when no id is left.
+    /// Reserves `size` ids, or all ids below `line_end` that are left when these are fewer; `None` when no id is left.
     pub(super) fn grab(&mut self, size: u32, line_end: u64, now_ms: u64) -> Option<Range<u64>> {
-        let ids = self.max_id.grab(size.max(self.step), line_end)?;
+        let ids = self.max_id.grab(size, line_end)?;
         self.touch(now_ms);
         Some(ids)
     }
@@ -186,6 +196,7 @@ impl TagEntry {
             updated_at_ms: self.updated_at_ms,
             protection: self.condition.protection(),
             shape: None,
+            step_max: None,
         }
     }
 }

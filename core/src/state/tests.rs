@@ -4,6 +4,7 @@ mod import;
 mod model;
 pub(crate) mod shaped;
 pub(crate) mod snowflake_floor;
+mod step_bounds;
 pub(crate) mod workers;
 
 use std::collections::BTreeMap;

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::limits::{START_DEFAULT, STEP_DEFAULT};
+use mintleaf_core::limits::{START_DEFAULT, STEP_DEFAULT, STEP_DEFAULT_READ, STEP_MAX};
 use mintleaf_core::segment::Segment;
 use mintleaf_core::shape::Shape;
 use mintleaf_core::state::{Actor, Change, Command, Protection, Response, State, TagRow};
@@ -55,8 +55,10 @@ const SETTLED_INTERVAL: Duration = Duration::from_millis(20);
 /// The fields of a new tag.
 #[derive(Clone, Debug)]
 pub struct TagSpec {
-    /// Ids per grab.
-    pub step: u32,
+    /// Ids per grab; the default of its shape if absent.
+    pub step: Option<u32>,
+    /// Most ids per grab; as many as are wanted if absent.
+    pub step_max: Option<u32>,
     /// The first id, unless the name was used before; then ids go on above all it ever had.
     pub start: u64,
     /// Free text.
@@ -71,19 +73,39 @@ impl Default for TagSpec {
     fn default() -> Self {
         let (description, protection) = (String::new(), Protection::default());
         let shape = ShapeSpec::default();
-        Self { step: STEP_DEFAULT, start: START_DEFAULT, description, protection, shape }
+        let (step, step_max, start) = (None, None, START_DEFAULT);
+        Self { step, step_max, start, description, protection, shape }
     }
 }
 
 impl TagSpec {
     fn creation_of(self, tag: BizTag, shape: &Shape) -> Change {
-        let Self { step, start, description, protection, shape: _ } = self;
+        let Self { step, step_max, start, description, protection, shape: _ } = self;
+        let step = step.unwrap_or_else(|| step_default(shape).min(step_max.unwrap_or(STEP_MAX)));
+        if let Some(step_max) = step_max {
+            let shape = Box::new(shape.clone());
+            return Change::CreateBoundedTag {
+                tag,
+                step,
+                step_max,
+                start,
+                description,
+                protection,
+                shape,
+            };
+        }
         if shape.is_plain() {
             return Change::CreateTag { tag, step, start, description, protection };
         }
         let shape = Box::new(shape.clone());
         Change::CreateShapedTag { tag, step, start, description, protection, shape }
     }
+}
+
+/// The step of a tag that was created without one.
+fn step_default(shape: &Shape) -> u32 {
+    let is_read_by_people = shape.period.is_some() || shape.format.is_some();
+    if is_read_by_people && !shape.needs_leadership() { STEP_DEFAULT_READ } else { STEP_DEFAULT }
 }
 
 /// The places of several names.

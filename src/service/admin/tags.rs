@@ -53,6 +53,8 @@ type BufferViews = Vec<(BizTag, BufferView)>;
 pub struct TagChange {
     /// Ids per grab, from the next grab on.
     pub step: Option<u32>,
+    /// Most ids per grab; as many as are wanted for `Some(None)`.
+    pub step_max: Option<Option<u32>>,
     /// The new watermark, which moves forward only.
     pub max_id: Option<u64>,
     /// Free text.
@@ -104,10 +106,13 @@ impl TagService {
         tag: BizTag,
         change: TagChange,
     ) -> Result<TagRow, Error> {
-        let TagChange { step, max_id, description, rate_limit, frozen, force } = change;
+        let TagChange { step, step_max, max_id, description, rate_limit, frozen, force } = change;
         let binds_held = max_id.is_some() || rate_limit.is_some() || frozen.is_some();
         let fields = TagFields { step, max_id, description, rate_limit, frozen };
-        let change = Change::UpdateTag { tag: tag.clone(), fields };
+        let change = match step_max {
+            None => Change::UpdateTag { tag: tag.clone(), fields },
+            Some(step_max) => Change::UpdateBoundedTag { tag: tag.clone(), fields, step_max },
+        };
         let command = audit::command(actor, &change);
         command.check()?;
         if let Some(shape) = self.shape(tag.as_str())

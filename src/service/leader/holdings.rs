@@ -12,6 +12,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use mintleaf_core::segment::Segment;
 use mintleaf_core::sequence::{Counters, Last, SequenceKey, section_of};
 use mintleaf_core::shape::{Line, PeriodNumber};
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 
 use self::held_line::HeldLine;
@@ -295,7 +296,7 @@ impl Holdings {
     }
 
     /// Takes in the interval that a grab has reserved. If no request waits for the answer, the interval is wasted.
-    pub(super) fn granted(&mut self, grab: u64, segment: Segment, step: u32, now_ms: u64) {
+    pub(super) fn granted(&mut self, grab: u64, segment: Segment, steps: Steps, now_ms: u64) {
         let Some((tag, name)) = self.in_flight.remove(&grab) else { return };
         let Some(lines) = self.tags_with(name).get_mut(tag.as_str()) else { return };
         if let LineName::Section(section) = name {
@@ -306,10 +307,10 @@ impl Holdings {
             return self.counters.granted(&tag, section, segment.start, segment.end);
         }
         let Some(held) = lines.get_mut(&name) else { return };
-        (held.grab, held.step, held.opened) = (None, step, true);
+        (held.grab, held.steps, held.opened) = (None, steps, true);
         held.installed += segment.end - segment.start;
         if let Some(buffer) = &mut held.buffer {
-            buffer.install(segment, step, now_ms);
+            buffer.install(segment, steps, now_ms);
         }
         lines.retain(|other, _| *other >= name);
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mintleaf_core::segment::Segment;
 use mintleaf_core::sequence::Counters;
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 
 use super::confirmed::{Confirmed, Turn};
@@ -201,12 +202,12 @@ impl<T> Ledger<T> {
     /// Takes in the outcomes of grabs, and gives what can be given.
     pub(super) fn granted(
         &mut self,
-        grants: impl IntoIterator<Item = (u64, Result<(Segment, u32), Refused>)>,
+        grants: impl IntoIterator<Item = (u64, Result<(Segment, Steps), Refused>)>,
         now_ms: u64,
     ) -> Vec<Batch<T>> {
         for (grab, granted) in grants {
             match granted {
-                Ok((segment, step)) => self.holdings.granted(grab, segment, step, now_ms),
+                Ok((segment, steps)) => self.holdings.granted(grab, segment, steps, now_ms),
                 Err(why) => {
                     let line = self.holdings.not_granted(grab, Some(why));
                     // If a line is exhausted, the rest of it goes to the requests that it is enough for.

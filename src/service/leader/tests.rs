@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mintleaf_core::segment::Segment;
 use mintleaf_core::shape::PeriodNumber;
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 use tokio::time::timeout;
 
@@ -15,6 +16,10 @@ use super::holdings::Grab;
 use super::*;
 
 const STEP: u32 = 10;
+
+fn steps() -> Steps {
+    Steps::from(STEP)
+}
 
 fn tag() -> BizTag {
     BizTag::parse("strict").unwrap()
@@ -59,7 +64,7 @@ impl Node {
 
     fn grant(&mut self, grab: &Grab) -> Vec<(u32, Outcome)> {
         let segment = self.interval(grab.size);
-        told(self.ledger.granted([(grab.id, Ok((segment, STEP)))], 0))
+        told(self.ledger.granted([(grab.id, Ok((segment, steps())))], 0))
     }
 
     /// A round of this term, and every grab that comes of it.
@@ -167,7 +172,7 @@ fn a_raised_mark_is_a_floor_for_what_the_leader_holds_and_for_its_grab() {
     let before_the_mark = node.interval(grab.size);
     node.mark = 9_000;
     node.ledger.rise_to("strict", 9_000);
-    let answered = node.ledger.granted([(grab.id, Ok((before_the_mark, STEP)))], 0);
+    let answered = node.ledger.granted([(grab.id, Ok((before_the_mark, steps())))], 0);
     assert!(answered.is_empty(), "nothing is left of it");
     let again = node.grabs().pop().expect("the request goes on");
     assert_eq!(node.grant(&again), [(asked, given(9_000..9_100))]);
@@ -253,10 +258,12 @@ fn a_line_that_is_used_up_gives_its_rest_and_refuses_more() {
     assert!(node.ledger.round_confirmed(1, 0).is_empty());
     let grab = node.grabs().pop().unwrap();
     assert_eq!(node.grant(&grab), [(first, given(1..5))]);
-    let next = node.grabs().pop().expect("more than a tenth is used");
-    assert!(node.ledger.granted([(next.id, Err(Refused::Exhausted))], 0).is_empty());
     let (much, rest) = (node.ask(ids(Line::Whole, 7)), node.ask(ids(Line::Whole, 6)));
-    assert_eq!(node.round(1), [(much, Err(Refused::Exhausted)), (rest, given(5..11))]);
+    assert!(node.ledger.begin_round());
+    assert_eq!(told(node.ledger.round_confirmed(1, 0)), [(rest, given(5..11))]);
+    let next = node.grabs().pop().expect("a caller waits for more");
+    let refused = told(node.ledger.granted([(next.id, Err(Refused::Exhausted))], 0));
+    assert_eq!(refused, [(much, Err(Refused::Exhausted))]);
 }
 
 #[test]
@@ -370,7 +377,7 @@ fn grabs_grow_with_use_and_shrink_with_rest() {
                 continue;
             };
             let segment = node.interval(grab.size);
-            node.ledger.granted([(grab.id, Ok((segment, STEP)))], now_ms);
+            node.ledger.granted([(grab.id, Ok((segment, steps())))], now_ms);
             return grab.size;
         }
     };

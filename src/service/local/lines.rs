@@ -9,6 +9,7 @@ use mintleaf_core::segment::BufferView;
 use mintleaf_core::shape::id_text::IdText;
 use mintleaf_core::shape::{Calendar, Line, PeriodNumber, PeriodSpan, Shape};
 use mintleaf_core::state::{Protection, TagRow};
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
@@ -20,7 +21,7 @@ use crate::service::error::Error;
 /// The lines of one shaped tag on one node. They share their lock with no other tag, and never hold it across a wait.
 pub(in crate::service) struct Lines {
     tag: BizTag,
-    step: u32,
+    steps: Steps,
     shape: Arc<Shape>,
     /// `None` for a tag without periods.
     calendar: Option<Calendar>,
@@ -69,8 +70,8 @@ impl Lines {
             })?),
         };
         let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
-        let (step, open, taken) = (row.step, Mutex::default(), AtomicU64::new(0));
-        let new = Self { tag, step, shape, calendar, clock, open, taken };
+        let (steps, open, taken) = (row.steps(), Mutex::default(), AtomicU64::new(0));
+        let new = Self { tag, steps, shape, calendar, clock, open, taken };
         new.protect(row.protection);
         Ok(new)
     }
@@ -142,7 +143,7 @@ impl Lines {
         let slot = self.has_slots().then(|| {
             let line = span.map_or(Line::Whole, |span| span.line());
             let (tag, end) = (self.tag.clone(), self.shape.line_end());
-            Arc::new(Slot::of_line(tag, line, end, self.step, Arc::clone(&self.clock)))
+            Arc::new(Slot::of_line(tag, line, end, self.steps, Arc::clone(&self.clock)))
         });
         TagLine { span, text, slot }
     }

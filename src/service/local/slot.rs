@@ -11,6 +11,7 @@ use std::sync::Arc;
 use mintleaf_core::segment::{BufferView, Segment, SegmentBuffer};
 use mintleaf_core::shape::Line;
 use mintleaf_core::state::Protection;
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -57,14 +58,14 @@ struct Waiter {
 }
 
 impl Slot {
-    pub(in crate::service) fn new(tag: BizTag, step: u32, clock: Arc<dyn Clock>) -> Self {
-        Self::holding(SegmentBuffer::new(step), tag, clock)
+    pub(in crate::service) fn new(tag: BizTag, steps: Steps, clock: Arc<dyn Clock>) -> Self {
+        Self::holding(SegmentBuffer::new(steps), tag, clock)
     }
 
     /// The new slot with the segment that was reserved when its tag was created.
-    pub(in crate::service) fn with_segment(self, segment: Segment, step: u32) -> Self {
-        self.begin_grab(step);
-        self.install(segment, step);
+    pub(in crate::service) fn with_segment(self, segment: Segment, steps: Steps) -> Self {
+        self.begin_grab(steps);
+        self.install(segment, steps);
         self
     }
 
@@ -164,27 +165,27 @@ impl Slot {
         (take, held.asks_for_grab())
     }
 
-    /// Begins the grab that was asked for and returns its size in ids; `step` is the tag's own step at this moment.
+    /// Begins the grab that was asked for and returns its size in ids; `steps` are the tag's bounds at this moment.
     /// `None` when the grab is of no use any more.
-    pub(in crate::service) fn begin_grab(&self, step: u32) -> Option<u32> {
+    pub(in crate::service) fn begin_grab(&self, steps: Steps) -> Option<u32> {
         let mut held = self.held.lock();
         held.grab_asked = false;
         if !held.has_use_for_more() || held.buffer.grab_in_flight() {
             return None;
         }
         let demand = held.demand();
-        Some(held.buffer.begin_grab(self.clock.monotonic_ms(), step, demand))
+        Some(held.buffer.begin_grab(self.clock.monotonic_ms(), steps, demand))
     }
 
     /// Adds the segment that a grab reserved and serves the callers that wait; true when another grab
     /// should begin.
-    pub(in crate::service) fn install(&self, segment: Segment, step: u32) -> bool {
+    pub(in crate::service) fn install(&self, segment: Segment, steps: Steps) -> bool {
         let mut held = self.held.lock();
         if held.closed {
             return false;
         }
         held.installed += segment.end - segment.start;
-        held.buffer.install(segment, step, self.clock.monotonic_ms());
+        held.buffer.install(segment, steps, self.clock.monotonic_ms());
         held.serve(|| self.clock.monotonic_ms());
         held.has_use_for_more() && held.asks_for_grab()
     }

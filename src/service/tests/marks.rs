@@ -21,7 +21,7 @@ async fn a_raised_mark_reaches_what_is_held_of_plain_and_of_strict_tags() {
     let (tags, actor) = (&node.services.tags, Actor::default());
     for (name, order) in [("plain", Order::default()), ("strict", Order::Strict)] {
         let tag = || BizTag::parse(name).unwrap();
-        let mut spec = TagSpec { step: 1_000, ..TagSpec::default() };
+        let mut spec = TagSpec { step: Some(1_000), ..TagSpec::default() };
         spec.shape.order = order;
         tags.create(&actor, tag(), spec).await.unwrap();
         assert_eq!(next(&node, name).await, 1);
@@ -51,7 +51,7 @@ async fn a_mark_that_is_raised_while_a_tag_is_frozen_binds_what_is_held_once_it_
             let change = TagChange { frozen: Some(frozen), ..TagChange::default() };
             tags.update(&actor, tag(), change)
         };
-        let mut spec = TagSpec { step: 10_000, ..TagSpec::default() };
+        let mut spec = TagSpec { step: Some(10_000), ..TagSpec::default() };
         spec.shape.order = order;
         tags.create(&actor, tag(), spec).await.unwrap();
         assert_eq!(next(&node, name).await, 1);

@@ -410,6 +410,8 @@ fn is_rejection(response: &Response) -> bool {
         response,
         Response::Tag(_)
             | Response::ShapedTag { .. }
+            | Response::BoundedTag { .. }
+            | Response::BoundedSegment { .. }
             | Response::Deleted
             | Response::Segment { .. }
             | Response::Format { .. }

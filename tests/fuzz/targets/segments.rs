@@ -5,6 +5,7 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use mintleaf_core::limits::{ID_END, STEP_MAX};
 use mintleaf_core::segment::{Segment, SegmentBuffer};
+use mintleaf_core::steps::Steps;
 use mintleaf_fuzz::near;
 
 /// A buffer, and what the log has given it.
@@ -28,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn play(input: &mut Unstructured<'_>) -> Result<()> {
     let step = step(input)?;
     let max_id = near(input, &[1, 1 << 31, ID_END - 1000])?.clamp(1, ID_END);
-    let buffer = SegmentBuffer::new(step);
+    let buffer = SegmentBuffer::new(Steps::from(step));
     let mut tag = Tag { buffer, step, now_ms: 0, max_id, above_last: 0, held: 0, asked: None };
     while !input.is_empty() {
         tag.act(input)?;
@@ -84,7 +85,7 @@ impl Tag {
 
     fn begin(&mut self, demand: u64) {
         if self.asked.is_none() {
-            let size = self.buffer.begin_grab(self.now_ms, self.step, demand);
+            let size = self.buffer.begin_grab(self.now_ms, Steps::from(self.step), demand);
             assert!((self.step..=STEP_MAX).contains(&size));
             self.asked = Some(size);
         }
@@ -100,7 +101,7 @@ impl Tag {
         if fails || start == end {
             return self.buffer.grab_failed();
         }
-        self.buffer.install(Segment { start, end }, self.step, self.now_ms);
+        self.buffer.install(Segment { start, end }, Steps::from(self.step), self.now_ms);
         self.held += end - start;
     }
 }

@@ -116,7 +116,7 @@ impl Clients {
         let shape = self.shape_of(tag).expect("a tag with a shape");
         let tag = BizTag::parse(tag).expect("a possible name");
         let step = if shape.kind == Kind::Keys { STEP / 4 } else { STEP };
-        let spec = TagSpec { step, shape, ..TagSpec::default() };
+        let spec = TagSpec { step: Some(step), shape, ..TagSpec::default() };
         serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
     }
 

@@ -10,6 +10,7 @@ use crate::snowflake::Rules;
 use crate::state::tests::workers::format;
 use crate::state::tests::{hex, tag};
 use crate::state::{Actor, Change, MemberFacts, Protection, TagFields, TagRow};
+use crate::steps::Steps;
 use crate::tag::OutOfBounds;
 
 fn administer(change: Change) -> Command {
@@ -163,6 +164,7 @@ fn every_response_keeps_its_bytes() {
         updated_at_ms: 5,
         protection: Protection { rate_limit: Some(6), frozen: true },
         shape: None,
+        step_max: None,
     };
     let golden = [
         (Response::Tag(row.clone()), "01dc0eba8c000161020301620405010601"),
@@ -278,6 +280,7 @@ fn responses_of_level_two_keep_their_bytes() {
         updated_at_ms: 5,
         protection: Protection::default(),
         shape: None,
+        step_max: None,
     };
     let golden = [
         (
@@ -313,6 +316,51 @@ fn what_level_three_brings_keeps_its_bytes() {
     let refused = Response::NoRootKey;
     assert_eq!((&*hex(&encode_response(&refused, 3)), refused.level()), ("01c4daa0a51a", 3));
     assert_eq!(decode_response(&encode_response(&refused, 3)).unwrap(), refused);
+}
+
+#[test]
+fn bounds_of_grabs_keep_their_bytes() {
+    let fields = TagFields { step: Some(2), ..TagFields::default() };
+    let create = Change::CreateBoundedTag {
+        tag: tag("a"),
+        step: 3,
+        step_max: 4,
+        start: 1,
+        description: "b".to_owned(),
+        protection: Protection::default(),
+        shape: Box::default(),
+    };
+    check([
+        (administer(create), "015023662d0a036f70730a0161030401016200000000000000"),
+        (
+            administer(Change::UpdateBoundedTag { tag: tag("a"), fields, step_max: Some(4) }),
+            "018663565a0a036f70730b01610102000000000104",
+        ),
+    ]);
+    let row = TagRow {
+        tag: tag("a"),
+        max_id: 2,
+        step: 3,
+        description: "b".to_owned(),
+        created_at_ms: 4,
+        updated_at_ms: 5,
+        protection: Protection::default(),
+        shape: None,
+        step_max: None,
+    };
+    let steps = Steps { step: 3, step_max: Some(4) };
+    let golden = [
+        (
+            Response::BoundedTag { row, shape: None, step_max: 4 },
+            "018a3c62ac1b016102030162040500000004",
+        ),
+        (Response::BoundedSegment { start: 1, end: 5, steps }, "01a98481591c0105030104"),
+        (Response::Invalid { what: OutOfBounds::StepMax }, "01c96974b8070c"),
+    ];
+    for (response, bytes) in golden {
+        assert_eq!((&*hex(&encode_response(&response, 3)), response.level()), (bytes, 3));
+        assert_eq!(decode_response(&encode_response(&response, 3)).unwrap(), response);
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use super::*;
 
 /// A buffer that has installed these segments at 5,000 ms.
 fn holding_since_5_s(segments: &[(u64, u64)]) -> SegmentBuffer {
-    let mut buffer = SegmentBuffer::new(100);
+    let mut buffer = SegmentBuffer::new(Steps::from(100));
     for &(start, end) in segments {
-        buffer.begin_grab(5_000, 100, 0);
-        buffer.install(Segment { start, end }, 100, 5_000);
+        buffer.begin_grab(5_000, Steps::from(100), 0);
+        buffer.install(Segment { start, end }, Steps::from(100), 5_000);
     }
     buffer
 }
@@ -30,7 +30,7 @@ fn the_next_grab_comes_when_it_is_asked_for() {
             expected -= 1;
         }
         assert_eq!(expected, 0, "{segments:?}");
-        buffer.begin_grab(5_000, 100, 0);
+        buffer.begin_grab(5_000, Steps::from(100), 0);
         assert_eq!(buffer.outlook(5_000).ids_to_grab, 0);
     }
 }

@@ -86,7 +86,7 @@ fn entries_that_no_state_has_are_refused() {
     let mut long = entry(1);
     long.target = "x".repeat(TEXT_BYTES_MAX).into();
     let mut many = entry(1);
-    many.after = vec![(Field::Frozen, Fact::Nothing); 23];
+    many.after = vec![(Field::Frozen, Fact::Nothing); 24];
     for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
         assert!(Audit::default().extend(entries).is_err());
     }

@@ -34,7 +34,7 @@ fn settle(node: &mut Node) -> Vec<(u32, Vec<Outcome>)> {
         }
         for grab in grabs {
             let segment = node.interval(grab.size);
-            answered.extend(node.ledger.granted([(grab.id, Ok((segment, STEP)))], 0));
+            answered.extend(node.ledger.granted([(grab.id, Ok((segment, steps())))], 0));
         }
     }
     panic!("grabs without end")

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mintleaf_core::segment::SegmentBuffer;
 use mintleaf_core::shape::Line;
 use mintleaf_core::state::Command;
+use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
 
 use super::Slot;
@@ -16,10 +17,10 @@ impl Slot {
         tag: BizTag,
         line: Line,
         line_end: u64,
-        step: u32,
+        steps: Steps,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let buffer = SegmentBuffer::of_line(step, line_end);
+        let buffer = SegmentBuffer::of_line(steps, line_end);
         Self { line: Some(Box::new(line)), ..Self::holding(buffer, tag, clock) }
     }
 

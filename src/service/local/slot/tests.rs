@@ -1,8 +1,10 @@
 use super::*;
 use crate::machine::clock::SystemClock;
 
+const TEN: Steps = Steps { step: 10, step_max: None };
+
 fn slot() -> Slot {
-    Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))
+    Slot::new(BizTag::parse("orders").unwrap(), TEN, Arc::new(SystemClock::default()))
 }
 
 fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenNumbers>, bool) {
@@ -29,9 +31,9 @@ fn waiting_callers_are_served_in_order_of_arrival_by_one_grab() {
     assert!(wants_grab, "the first caller asks for a grab");
     let (mut second, wants_grab) = wait(&slot, 3);
     assert!(!wants_grab, "one grab in flight per tag");
-    let size = slot.begin_grab(10).unwrap();
+    let size = slot.begin_grab(TEN).unwrap();
     let end = 1 + u64::from(size);
-    slot.install(Segment { start: 1, end }, 10);
+    slot.install(Segment { start: 1, end }, TEN);
     assert_eq!(ids(&mut first), [1]);
     assert_eq!(ids(&mut second), [2, 3, 4]);
 }
@@ -40,7 +42,7 @@ fn waiting_callers_are_served_in_order_of_arrival_by_one_grab() {
 fn a_grab_is_sized_for_all_who_wait() {
     let slot = slot();
     let waiting: Vec<_> = (0..5).map(|_| wait(&slot, 100)).collect();
-    assert_eq!(slot.begin_grab(10), Some(500));
+    assert_eq!(slot.begin_grab(TEN), Some(500));
     drop(waiting);
 }
 
@@ -48,14 +50,14 @@ fn a_grab_is_sized_for_all_who_wait() {
 fn a_caller_who_comes_after_the_grab_was_sized_gets_the_next_one() {
     let slot = slot();
     let (mut early, _) = wait(&slot, 10);
-    let size = u64::from(slot.begin_grab(10).unwrap());
+    let size = u64::from(slot.begin_grab(TEN).unwrap());
     let (mut late, wants_grab) = wait(&slot, 1_000);
     assert!(!wants_grab, "a grab is in flight");
-    assert!(slot.install(Segment { start: 1, end: 1 + size }, 10), "another is needed");
+    assert!(slot.install(Segment { start: 1, end: 1 + size }, TEN), "another is needed");
     assert_eq!(ids(&mut early).len(), 10);
     assert!(late.try_recv().is_err());
-    let more = u64::from(slot.begin_grab(10).unwrap());
-    slot.install(Segment { start: 1 + size, end: 1 + size + more }, 10);
+    let more = u64::from(slot.begin_grab(TEN).unwrap());
+    slot.install(Segment { start: 1 + size, end: 1 + size + more }, TEN);
     assert_eq!(ids(&mut late).len(), 1_000);
 }
 
@@ -64,9 +66,9 @@ fn a_caller_who_wants_more_than_is_held_holds_nobody_up() {
     let slot = slot();
     let (mut large, _) = wait(&slot, 100);
     let (mut small, _) = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     // Fewer came than were asked for, as when a tag nears its end.
-    assert!(slot.install(Segment { start: 1, end: 11 }, 10));
+    assert!(slot.install(Segment { start: 1, end: 11 }, TEN));
     assert_eq!(ids(&mut small), [1]);
     assert!(large.try_recv().is_err());
 }
@@ -75,31 +77,56 @@ fn a_caller_who_wants_more_than_is_held_holds_nobody_up() {
 fn a_caller_who_wants_one_run_waits_for_a_grab_that_is_long_enough() {
     let slot = slot();
     let _ = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
-    slot.install(Segment { start: 1, end: 11 }, 10);
+    slot.begin_grab(TEN).unwrap();
+    slot.install(Segment { start: 1, end: 11 }, TEN);
     let (take, wants_grab) = slot.take(5, Arrangement::Contiguous);
     assert!(
-        matches!(take, TakeOutcome::Ids(ranges) if ranges.first() == Some(&(1..6))) && wants_grab
+        matches!(take, TakeOutcome::Ids(ranges) if ranges.first() == Some(&(1..6))) && !wants_grab
     );
     let (TakeOutcome::Wait(mut run), wants_grab) = slot.take(6, Arrangement::Contiguous) else {
         panic!("5 are left")
     };
-    assert!(!wants_grab, "a grab is asked for already");
-    let size = slot.begin_grab(10).unwrap();
+    assert!(wants_grab);
+    let size = slot.begin_grab(TEN).unwrap();
     assert!(size >= 6);
     // Another node's grab lies between, so the two segments do not touch.
-    slot.install(Segment { start: 100, end: 100 + u64::from(size) }, 10);
+    slot.install(Segment { start: 100, end: 100 + u64::from(size) }, TEN);
     assert_eq!(ids(&mut run), [100, 101, 102, 103, 104, 105]);
     assert_eq!(slot.take_some(1).0, Some(106..107), "ids only rise; what was skipped is wasted");
+}
+
+#[test]
+fn a_tag_of_one_id_a_grab_reserves_the_next_one_only_when_a_caller_waits() {
+    let slot = slot();
+    let one = Steps { step: 1, step_max: Some(1) };
+    for id in 1..5 {
+        let (mut waiting, wants_grab) = wait(&slot, 1);
+        assert!(wants_grab);
+        assert_eq!(slot.begin_grab(one), Some(1));
+        assert!(!slot.install(Segment { start: id, end: id + 1 }, one), "nothing is fetched ahead");
+        assert_eq!(ids(&mut waiting), [id]);
+    }
+}
+
+#[test]
+fn a_caller_who_wants_more_than_a_grab_may_reserve_gets_it_from_several() {
+    let slot = slot();
+    let two = Steps { step: 1, step_max: Some(2) };
+    let (mut waiting, _) = wait(&slot, 5);
+    for start in [1, 11, 21] {
+        assert_eq!(slot.begin_grab(two), Some(2));
+        slot.install(Segment { start, end: start + 2 }, two);
+    }
+    assert_eq!(ids(&mut waiting), [1, 2, 11, 12, 21]);
 }
 
 #[test]
 fn a_failed_grab_is_asked_for_again_only_while_somebody_waits() {
     let slot = slot();
     let (waiting, _) = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     assert!(slot.grab_failed());
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     drop(waiting);
     assert!(!slot.grab_failed());
     let (_, wants_grab) = wait(&slot, 1);
@@ -110,8 +137,8 @@ fn a_failed_grab_is_asked_for_again_only_while_somebody_waits() {
 fn an_exhausted_tag_gives_what_is_held_and_asks_for_no_more() {
     let slot = slot();
     let _ = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
-    slot.install(Segment { start: 1, end: 3 }, 10);
+    slot.begin_grab(TEN).unwrap();
+    slot.install(Segment { start: 1, end: 3 }, TEN);
     slot.exhausted();
     assert_eq!(slot.take_some(1), (Some(1..2), false));
     assert_eq!(slot.take_some(9), (Some(2..3), false));
@@ -125,10 +152,10 @@ fn an_exhausted_tag_gives_what_is_held_and_asks_for_no_more() {
 fn a_closed_slot_gives_nothing_even_when_a_grab_comes_back() {
     let slot = slot();
     let (mut waiting, _) = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     slot.close();
     assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
-    assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
+    assert!(!slot.install(Segment { start: 1, end: 11 }, TEN));
     assert_eq!(slot.take_some(1), (None, false));
     assert!(matches!(slot.take(1, Arrangement::Ranges), (TakeOutcome::Closed, false)));
 }
@@ -140,8 +167,8 @@ fn protection(rate_limit: Option<u32>, frozen: bool) -> Protection {
 fn holding(held: u64) -> Slot {
     let slot = slot();
     let _ = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
-    slot.install(Segment { start: 1, end: held + 1 }, 10);
+    slot.begin_grab(TEN).unwrap();
+    slot.install(Segment { start: 1, end: held + 1 }, TEN);
     slot
 }
 
@@ -166,7 +193,7 @@ fn freezing_tells_those_who_wait_and_ends_the_fetching() {
     assert!(wants_grab);
     slot.protect(protection(None, true));
     assert_eq!(waiting.try_recv().unwrap(), Err(Error::Frozen));
-    assert_eq!(slot.begin_grab(10), None, "a frozen tag asks for no grab");
+    assert_eq!(slot.begin_grab(TEN), None, "a frozen tag asks for no grab");
     slot.protect(protection(None, false));
     let (_, wants_grab) = wait(&slot, 1);
     assert!(wants_grab, "the next caller asks again");
@@ -176,9 +203,9 @@ fn freezing_tells_those_who_wait_and_ends_the_fetching() {
 fn a_grab_of_before_the_freeze_is_kept_and_given_to_nobody_meanwhile() {
     let slot = slot();
     let _ = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     slot.protect(protection(None, true));
-    assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
+    assert!(!slot.install(Segment { start: 1, end: 11 }, TEN));
     assert_eq!(slot.take_some(1), (None, false));
     slot.protect(protection(None, false));
     assert_eq!(slot.take_some(9).0, Some(1..10));
@@ -188,7 +215,7 @@ fn a_grab_of_before_the_freeze_is_kept_and_given_to_nobody_meanwhile() {
 fn a_grab_that_met_a_frozen_tag_tells_those_who_wait_and_leaves_the_guard() {
     let slot = slot();
     let (mut waiting, _) = wait(&slot, 1);
-    slot.begin_grab(10).unwrap();
+    slot.begin_grab(TEN).unwrap();
     slot.grab_refused(&Error::Frozen);
     assert_eq!(waiting.try_recv().unwrap(), Err(Error::Frozen));
     let (_, wants_grab) = wait(&slot, 1);
@@ -237,8 +264,8 @@ fn callers_that_wait_have_paid() {
     let (mut waiting, _) = wait(&slot, 10);
     let (refused, _) = slot.take(10, Arrangement::Ranges);
     assert!(over_for(&refused, 1..=1));
-    slot.begin_grab(10).unwrap();
-    slot.install(Segment { start: 1, end: 1_001 }, 10);
+    slot.begin_grab(TEN).unwrap();
+    slot.install(Segment { start: 1, end: 1_001 }, TEN);
     assert_eq!(ids(&mut waiting).len(), 10);
 }
 
