@@ -74,6 +74,9 @@ pub use snowflake::snowflakes::Snowflakes;
 pub use tag_table::TagTable;
 pub use taken::{NOT_CONSECUTIVE, SingleIds, TakenIds};
 
+use clap::ValueEnum;
+use serde::Deserialize;
+
 pub use mintleaf_core::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
 
 use crate::connection::answer_budget::AnswerBudget;
@@ -103,6 +106,22 @@ pub struct Services {
     pub pools: Arc<PoolService>,
     /// The memory of answers that clients have not read yet.
     pub answers: Arc<AnswerBudget>,
+    /// What clients of Leaf's paths get for an id above 2^53 - 1.
+    pub json_numbers: JsonNumbers,
+}
+
+/// What clients of Leaf's paths get for an id above 2^53 - 1. There an id is a bare number, and readers of JSON that
+/// keep numbers as doubles, such as JavaScript, round it: two ids become one.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum JsonNumbers {
+    /// The bare number.
+    #[default]
+    Allow,
+    /// The number in quotes.
+    Quote,
+    /// 422 with the code `json_number_too_large`.
+    Refuse,
 }
 
 /// The settings of the services.
@@ -114,6 +133,8 @@ pub struct ServiceSettings {
     pub tags_max: u64,
     /// Bytes for the counters of sequences, while the node leads.
     pub sequence_memory: usize,
+    /// What clients of Leaf's paths get for an id above 2^53 - 1.
+    pub json_numbers: JsonNumbers,
 }
 
 /// Everything that the services of a node need.
@@ -146,7 +167,7 @@ impl Services {
             clock,
             metrics,
             snowflakes,
-            settings: ServiceSettings { auto_create_tags, tags_max, .. },
+            settings: ServiceSettings { auto_create_tags, tags_max, json_numbers, .. },
             draw_key,
             nonce,
         } = parts;
@@ -203,6 +224,6 @@ impl Services {
         };
         let (ids, tags) = (Arc::new(ids), Arc::new(tags));
         let (audit, backup, pools) = (Arc::new(audit), Arc::new(backup), Arc::new(pools));
-        (Self { ids, tags, cluster, audit, backup, pools, answers }, task)
+        (Self { ids, tags, cluster, audit, backup, pools, answers, json_numbers }, task)
     }
 }

@@ -53,6 +53,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
             auto_create_tags: false,
             tags_max: TAGS_MAX_DEFAULT,
             sequence_memory: 1 << 20,
+            json_numbers: Default::default(),
         },
         draw_key: || Ok([7; 32]),
     };

@@ -23,6 +23,9 @@ pub const START_DEFAULT: u64 = 1;
 /// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column. `state/watermark.rs` and
 /// `state/command.rs`.
 pub const ID_MAX: u64 = ID_END - 1;
+/// Largest number that a double holds and that no other integer is rounded to. JavaScript and many readers of JSON keep
+/// numbers as doubles: two ids above this may look alike there.
+pub const DOUBLE_EXACT_MAX: u64 = (1 << 53) - 1;
 /// First number past every id: where a tag's `max_id` stands once all are reserved. `state/watermark.rs`.
 pub const ID_END: u64 = 1 << 63;
 /// Longest window of a worker id, and the furthest that one reaches past the stamp of its entry, so that no node can

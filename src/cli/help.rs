@@ -10,7 +10,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Try", &["dev", "init"]),
     ("Take ids", &["next", "sequence", "snowflake", "decode"]),
     ("Tags", &["tag", "import", "export"]),
-    ("Cluster", &["serve", "cluster", "ready", "doctor", "audit", "worker", "pool", "snowflake-floor"]),
+    (
+        "Cluster",
+        &["serve", "cluster", "ready", "doctor", "audit", "worker", "pool", "snowflake-floor"],
+    ),
     ("Files", &["secret", "token", "cert", "backup", "inspect", "restore"]),
     ("Shell", &["completions", "man", "help"]),
 ];

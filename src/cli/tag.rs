@@ -8,6 +8,7 @@ mod many;
 
 use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
+use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use mintleaf_core::shape::{Kind, Order, PeriodLength};
 use serde_json::{Map, Value, json};
 
@@ -209,7 +210,11 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 Err(refused) if args.if_not_exists && refused.is("tag_exists") => {
                     existing(&args.name, &body, client, json).await
                 }
-                created => show(&created?, json),
+                created => {
+                    let tag = created?;
+                    warn_of_doubles(&tag);
+                    show(&tag, json)
+                }
             }
         }
         TagCommand::List { prefix, limit, wide } => {
@@ -267,7 +272,24 @@ async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Fai
 
 async fn update_one(name: &str, body: &Value, client: &Client, json: bool) -> Result<(), Failure> {
     let updated = client.change(Method::PATCH, &path(name), Some(body)).await;
-    show(&updated.map_err(|refused| refused.about_tag(name))?, json)
+    let tag = updated.map_err(|refused| refused.about_tag(name))?;
+    if body.get("max_id").is_some() {
+        warn_of_doubles(&tag);
+    }
+    show(&tag, json)
+}
+
+/// Warns of a tag whose ids do not fit a double.
+fn warn_of_doubles(tag: &Value) {
+    let max_id = tag["max_id"].as_str().and_then(|mark| mark.parse::<u64>().ok());
+    let digits = tag["digits"].as_u64().unwrap_or(0);
+    if max_id.is_some_and(|mark| mark > DOUBLE_EXACT_MAX)
+        || digits > u64::from(DOUBLE_EXACT_MAX.ilog10())
+    {
+        warn(
+            "ids of this tag exceed 2^53 - 1: JavaScript must take them as strings, or it repeats ids",
+        );
+    }
 }
 
 fn path(name: &str) -> String {

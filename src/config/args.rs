@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::sources::Sources;
 use super::toml_lists::{list, worker_ids};
+use crate::service::JsonNumbers;
 
 /// Most nodes in one process: more than any trial needs.
 const DEV_NODES_MAX: u8 = 9;
@@ -112,6 +113,10 @@ pub struct ServiceArgs {
     /// continue higher [default: 256MiB]
     #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
     pub sequence_memory: Option<String>,
+    /// What Leaf's paths, whose answers are bare numbers, give for an id above 2^53 - 1, which JavaScript rounds: the
+    /// number, the number in quotes, or 422 [default: allow]
+    #[arg(long, env = "MINTLEAF_JSON_NUMBERS", value_name = "MODE")]
+    pub json_numbers: Option<JsonNumbers>,
     /// How long a node goes on serving after it is asked to stop, so that clients can leave, 0 to 10m [default: 5s]
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION")]
     pub drain: Option<String>,

@@ -100,8 +100,7 @@ impl NodeConfig {
         let snowflake = snowflake(&args)?;
         let peer_keys = PeerKeys::of(&args)?;
         let ServeArgs { place, service, .. } = args;
-        let client_tls = [place.tls_cert, place.tls_key, place.tls_client_ca];
-        let client_tls = ClientTlsFiles::of(client_tls)?;
+        let client_tls = ClientTlsFiles::of([place.tls_cert, place.tls_key, place.tls_client_ca])?;
         let node_id = match args.node_id {
             Some(0) => return Err(fault("node-id", "must be 1 or more")),
             Some(node_id) => node_id,
@@ -179,6 +178,7 @@ fn services(
         auto_create_tags: auto_create_tags.unwrap_or(false),
         tags_max: tags_max(service.tags_max)?,
         sequence_memory: sequence_memory(service.sequence_memory.as_deref())?,
+        json_numbers: service.json_numbers.unwrap_or_default(),
     })
 }
 

@@ -78,7 +78,7 @@ fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
         let variable = format!("MINTLEAF_{}", snake.to_uppercase());
         assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
         for key in [name, &snake] {
-            let values = ["7", "true", "\"json\"", "\"text\"", "\"warn\"", "[7]"];
+            let values = ["7", "true", "\"json\"", "\"text\"", "\"warn\"", "\"quote\"", "[7]"];
             let known = |value| ServeArgs::from_toml(&format!("{key} = {value}")).is_ok();
             assert!(values.into_iter().any(known), "{key}");
         }

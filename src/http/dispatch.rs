@@ -79,6 +79,12 @@ impl Dispatch {
         }
     }
 
+    /// Whether the dispatch must look at each id of this path before it is sent.
+    #[inline]
+    pub(super) fn guards_numbers(&self, path: IdPath) -> bool {
+        self.ids.guards_numbers(path)
+    }
+
     /// The ids that the fast path takes.
     pub(super) fn ids(&self) -> &IdService {
         self.ids.service()

@@ -138,6 +138,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             {
                 break AnswersEnd::ForDispatch;
             }
+            if self.dispatch.guards_numbers(self.request.request().path) {
+                break AnswersEnd::ForDispatch;
+            }
             if let IdDemand::Segments(tag, wanted) = self.request.request().demand() {
                 let is_long = wanted.long_bytes_max(Some(tag), RANGED_IDS_MAX).is_some();
                 if is_long && self.dispatch.answers().is_spent() {

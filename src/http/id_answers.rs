@@ -21,7 +21,7 @@ use super::spelling;
 use crate::connection::answer_budget::{HeldBytes, OriginBudget};
 use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
 use crate::metrics::Mode;
-use crate::service::{ClusterService, Error, IdService, Services, TakenIds};
+use crate::service::{ClusterService, Error, IdService, JsonNumbers, Services, TakenIds};
 
 /// Ids of a tag come in as few runs as there are segments to take them from: a handful.
 pub(super) const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;
@@ -32,12 +32,14 @@ pub(super) struct IdAnswers {
     ids: Arc<IdService>,
     cluster: Arc<ClusterService>,
     budget: OriginBudget,
+    json_numbers: JsonNumbers,
 }
 
 impl IdAnswers {
     pub(super) fn new(services: &Services) -> Self {
         let (ids, cluster) = (Arc::clone(&services.ids), Arc::clone(&services.cluster));
-        Self { ids, cluster, budget: services.answers.of(None) }
+        let (budget, json_numbers) = (services.answers.of(None), services.json_numbers);
+        Self { ids, cluster, budget, json_numbers }
     }
 
     /// The same for one connection, whose other end has this address, if it is known.
@@ -54,9 +56,18 @@ impl IdAnswers {
         &self.budget
     }
 
+    /// Whether the answer depends on the id: some ids may be quoted or refused.
+    #[inline]
+    pub(super) fn guards_numbers(&self, path: IdPath) -> bool {
+        self.json_numbers != JsonNumbers::Allow && path.is_leafs()
+    }
+
     /// The answer to a request for ids, if it needs no waiting.
     #[inline]
     pub(super) fn held<T: AsRef<str>>(&self, request: &IdRequest<T>) -> Option<Response<Bytes>> {
+        if self.guards_numbers(request.path) {
+            return None;
+        }
         let (tag, id) = match request.demand() {
             IdDemand::Segments(tag, wanted) => return self.held_many(tag, wanted),
             IdDemand::Segment(tag) => (Some(tag), self.ids.next_now(tag)?),
@@ -101,9 +112,10 @@ impl IdAnswers {
         let is_head = head.method == Method::HEAD;
         if request.path.is_leafs() {
             let answer = self.bare(request, is_head).await.unwrap_or_else(|failure| {
-                failure.answer(&head.headers, spelling::asked_path(head), self.ids.now_ms())
+                let path = spelling::asked_path(head);
+                failure.answer(&head.headers, path, self.ids.now_ms()).map(Body::from)
             });
-            return answer.map(Body::from);
+            return answer;
         }
         self.listed(request, is_head).await.unwrap_or_else(Problem::into_response)
     }
@@ -116,7 +128,7 @@ impl IdAnswers {
         &self,
         request: &IdRequest<String>,
         is_head: bool,
-    ) -> Result<Response<Bytes>, Failure> {
+    ) -> Result<Response<Body>, Failure> {
         let (of_tag, key) = (request.path == IdPath::LeafSegment, request.tag.as_str());
         // Leaf treats a malformed key as one that it does not know.
         if of_tag && key.is_empty() {
@@ -130,7 +142,16 @@ impl IdAnswers {
             true => Failure::of_segment(error, key, self.cluster.view().cluster_id.is_some()),
             false => Failure::of_snowflake(error),
         })?;
-        Ok(legacy::answer(media_type.clone(), text.as_deref(), &numbers))
+        let answer = legacy::answer(media_type.clone(), text.as_deref(), &numbers);
+        Ok(match self.json_numbers {
+            JsonNumbers::Quote if legacy::may_be_rounded(answer.body()) => {
+                answer.map(|id| Body::from([b"\"", &id[..], b"\""].concat()))
+            }
+            JsonNumbers::Refuse if legacy::may_be_rounded(answer.body()) => {
+                Problem::json_number_too_large().into_response()
+            }
+            _ => answer.map(Body::from),
+        })
     }
 
     /// Exactly the ids that a request of version 1 asks for; for HEAD none, and only the head of that answer.

@@ -13,6 +13,7 @@ use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, Response};
+use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use mintleaf_core::shape::id_text::IdText;
 
 pub(super) use decode::decode;
@@ -49,6 +50,16 @@ pub(super) fn answer(
     response
 }
 
+/// Whether an id is a number that readers of JSON may round: all digits, and more than a double holds.
+pub(super) fn may_be_rounded(id: &[u8]) -> bool {
+    let digits =
+        std::str::from_utf8(id).ok().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.is_some_and(|digits| {
+        // A longer number than 64 bits have does not parse.
+        !digits.is_empty() && digits.parse().map_or(true, |number: u64| number > DOUBLE_EXACT_MAX)
+    })
+}
+
 /// The answer to OPTIONS: the methods that a path takes.
 pub(super) fn options(methods: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
@@ -70,6 +81,18 @@ mod tests {
         assert_eq!(response.body(), "9223372036854775807");
         assert_eq!(response.headers()[CONTENT_TYPE], json);
         assert!(!response.headers().contains_key(CONTENT_SECURITY_POLICY));
+    }
+
+    #[test]
+    fn only_numbers_above_what_a_double_holds_may_be_rounded() {
+        for rounded in ["9007199254740992", "9223372036854775807", "20261124000000000000000001"] {
+            assert!(may_be_rounded(rounded.as_bytes()), "{rounded}");
+        }
+        for exact in
+            ["", "1", "9007199254740991", "0000000000000000000042", "INV-9223372036854775807"]
+        {
+            assert!(!may_be_rounded(exact.as_bytes()), "{exact}");
+        }
     }
 
     #[test]

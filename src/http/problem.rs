@@ -106,6 +106,16 @@ impl Problem {
         )
     }
 
+    /// An id that readers of JSON might round, on a node that does not give such ids as bare numbers.
+    pub(super) fn json_number_too_large() -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "json_number_too_large",
+            "the id is above 2^53 - 1, so a bare number would be rounded where numbers are doubles: ask /v1/, whose ids \
+             are strings",
+        )
+    }
+
     /// A long answer that has no memory left, because clients do not read theirs.
     pub(super) fn unread_answers() -> Self {
         let detail = "too many answers wait to be read; try again soon";

@@ -49,7 +49,12 @@ async fn alone_by(
         },
         nonce: 1,
         secret: 1,
-        settings: ServiceSettings { auto_create_tags: true, tags_max, sequence_memory: 1 << 20 },
+        settings: ServiceSettings {
+            auto_create_tags: true,
+            tags_max,
+            sequence_memory: 1 << 20,
+            json_numbers: Default::default(),
+        },
         draw_key: || Ok([7; 32]),
     };
     let options = Options {

@@ -68,6 +68,7 @@ mod granted;
 mod harness;
 mod hostile;
 mod import;
+mod json_numbers;
 mod kept;
 mod leaf_migration;
 mod leasing;

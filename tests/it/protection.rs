@@ -228,7 +228,10 @@ fn protection_has_its_bounds_and_the_command_line_sets_it() {
         (json!({ "rate_limit": 1_000_000_001 }), "rate_limit"),
         (json!({ "rate_limit": "5" }), "rate_limit"),
         (json!({ "frozen": null }), "frozen must be true or false"),
-        (json!({ "force": true }), "must change step, max_id, description, rate_limit or frozen"),
+        (
+            json!({ "force": true }),
+            "must change step, step_max, max_id, description, rate_limit or frozen",
+        ),
     ] {
         let answer = api.patch("/v1/tags/orders", &change);
         assert_eq!(answer.problem(), (400, "invalid_argument".to_owned()), "{change}");

@@ -381,6 +381,7 @@ async fn assemble(
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
             sequence_memory: SEQUENCE_MEMORY,
+            json_numbers: Default::default(),
         },
         draw_key: || Ok([7; 32]),
     };

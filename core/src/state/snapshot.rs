@@ -76,15 +76,14 @@ pub(crate) enum Section<L, W, A, S, B, P> {
 }
 
 /// A section of a state that is written.
-pub(crate) type SectionWritten<'a> =
-    Section<
-        &'a TagEntry,
-        &'a WorkerEntries,
-        &'a AuditEntry,
-        &'a ShapedEntry,
-        &'a StepBound,
-        &'a Lease,
-    >;
+pub(crate) type SectionWritten<'a> = Section<
+    &'a TagEntry,
+    &'a WorkerEntries,
+    &'a AuditEntry,
+    &'a ShapedEntry,
+    &'a StepBound,
+    &'a Lease,
+>;
 /// A section that was read.
 pub(crate) type SectionRead =
     Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease>;

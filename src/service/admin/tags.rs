@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::limits::UNFORCED_RISE_MAX;
+use mintleaf_core::limits::{DOUBLE_EXACT_MAX, UNFORCED_RISE_MAX};
 use mintleaf_core::segment::BufferView;
 use mintleaf_core::shape::Shape;
 use mintleaf_core::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
@@ -74,7 +74,9 @@ impl TagService {
     /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] behind
     /// too many other creations; [`Error::Unavailable`] without a quorum.
     pub async fn create(&self, actor: &Actor, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
-        self.creation.create(actor, tag, spec).await
+        let row = self.creation.create(actor, tag, spec).await?;
+        warn_of_doubles(&row);
+        Ok(row)
     }
 
     /// Imports tags of another system, each by itself: creates them at their marks, or raises them to there.
@@ -131,6 +133,9 @@ impl TagService {
                     false => take_note(&self.replica).await,
                 }
                 audit::log_tag_change(actor, &change, Some(&row));
+                if max_id.is_some() {
+                    warn_of_doubles(&row);
+                }
                 Ok(row)
             }
             Err(Response::OtherShape) => {
@@ -229,5 +234,18 @@ impl TagService {
                 ),
             }),
         }
+    }
+}
+
+/// Warns the operator of a tag whose ids do not fit a double.
+fn warn_of_doubles(row: &TagRow) {
+    let hidden = row.shape.as_ref().and_then(|shape| shape.hidden.as_ref());
+    let is_wide = hidden.is_some_and(|hidden| 10_u64.pow(hidden.digits.into()) > DOUBLE_EXACT_MAX);
+    if is_wide || row.max_id > DOUBLE_EXACT_MAX {
+        tracing::warn!(
+            tag = row.tag.as_str(),
+            max_id = row.max_id,
+            "ids of this tag exceed 2^53 - 1: JavaScript rounds them where they come as numbers, and repeats ids"
+        );
     }
 }

@@ -142,6 +142,7 @@ impl Service {
                 auto_create_tags: false,
                 tags_max: TAGS_MAX_DEFAULT,
                 sequence_memory: 1 << 20,
+                json_numbers: Default::default(),
             },
             draw_key: || Ok([7; 32]),
         };
