@@ -35,8 +35,9 @@ impl FromStr for BaseUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let has_scheme = text.contains(":/");
         let text = text.trim().trim_end_matches('/');
-        let text = match text.contains("://") {
+        let text = match has_scheme {
             true => text.to_owned(),
             false => format!("http://{text}"),
         };

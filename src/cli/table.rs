@@ -320,7 +320,7 @@ mod tests {
         let mut table = TextTable::new(["TAG", "STEP"]).shortened(&["TAG"]);
         table.row(["orders-of-the-shop-in-Shanghai-2026", "5"].map(str::to_owned));
         table.row(["订单订单订单订单订单订单订单订单", "7"].map(str::to_owned));
-        let narrow = "TAG                 STEP\norders-of…hai-2026  5\n订单订单…单订单订   7\n";
+        let narrow = "TAG                 STEP\norders-of…hai-2026  5\n订单订单…订单订单   7\n";
         assert_eq!(table.fitted(Some(24)), (narrow.to_owned(), true));
         assert!(table.fitted(None).0.contains("orders-of-the-shop-in-Shanghai-2026"));
         assert!(!table.fitted(Some(17)).1, "too narrow for the shortest name");
