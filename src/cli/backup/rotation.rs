@@ -100,7 +100,7 @@ mod tests {
     fn the_latest_are_kept_and_what_is_not_this_cluster_s_is_never_touched() {
         let dir = tempfile::tempdir().unwrap();
         let all: Vec<_> = (0..5).map(|at| name(&head(0xc1, 1_790_000_000_000 + at))).collect();
-        assert_eq!(all[3], format!("mintleaf-{:032x}-20260921T143320.003Z.backup", 0xc1));
+        assert_eq!(all[3], format!("mintleaf-{:032x}-20260921T141320.003Z.backup", 0xc1));
         let others = [
             name(&head(0xc2, 0)),
             all[0].replace(".backup", ".backup.gz"),
