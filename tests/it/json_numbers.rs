@@ -59,6 +59,6 @@ fn a_tag_of_large_ids_is_named_in_a_warning() {
     let large = run(&["create", "large", "--start", "9007199254740993", "--json"]);
     assert!(large.stderr.contains(warned) && !large.stdout.contains(warned), "{large:?}");
     assert!(run(&["create", "wide", "--digits", "16"]).stderr.contains(warned));
-    let raised = run(&["update", "small", "--max-id", "9007199254740993", "--force"]);
+    let raised = run(&["update", "small", "--max-id", "9007199254740993", "--force", "--yes"]);
     assert!(raised.stderr.contains(warned), "{raised:?}");
 }
