@@ -77,6 +77,7 @@ fn slots_are_shared_out_over_the_nodes_and_every_node_shows_the_same() {
     let addresses: Vec<String> = (1..=3).map(|id| dev.resp(id).to_string()).collect();
     for id in 1..=3 {
         let mut client = RedisClient::connect(dev.resp(id));
+        await_holders(&mut client, &[1, 2, 3], secs(10));
         assert_eq!(
             slots(&mut client),
             [

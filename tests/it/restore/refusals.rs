@@ -45,7 +45,7 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
     assert_refused(&restore(&copy, &data, 1, &both), 2, &["cannot be used with"], &data);
     let cases: [(&[&str], &str); 6] = [
         (&["--advance-all-by", "5", "--stopped-at", "yesterday"], "2026-11-22T09:00:00Z"),
-        (&["--advance-all-by", "x", "--stopped-at", "now"], "invalid digit"),
+        (&["--advance-all-by", "x", "--stopped-at", "now"], "whole number in digits"),
         (&["--advance-all-by", "5", "--stopped-at", "now", "--advance", "orders"], "TAG=N"),
         (
             &["--advance-all-by", "5", "--stopped-at", "now", "--advance", "orders=4"],
