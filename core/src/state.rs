@@ -33,7 +33,7 @@
 //!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
 //!     audit        the last admin changes
 //!   raise          every mark raised, for a cluster that is made of a copy
-//!     line_marks   every line by its name, and what an operator knows of it
+//!     line_marks   the mark of every line, and whether a state can be raised to what an operator knows
 //!     periods_before  until when periods may have begun that begin higher
 //!   restored       a copy raised, with the audit saying by how much
 //!   snapshot       a state as sections, and back
@@ -41,6 +41,7 @@
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
 //!     shaped_entry the shape of a tag that is not plain, and its lines
 //!       period_lines, section_lines   the marks of periods, and of the sections of a sequence
+//!         line_names  what lines are called, and what an operator says of some
 //!     step_bound   how many ids a grab of a tag reserves at most
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
@@ -61,6 +62,7 @@ mod headroom;
 mod lease_pools;
 mod level;
 mod line_marks;
+mod line_names;
 mod period_lines;
 mod periods_before;
 mod protection;
@@ -89,7 +91,7 @@ pub use command::Command;
 pub use headroom::HeadroomPage;
 pub use lease_pools::LeaseRow;
 pub use level::{LEVEL_MAX, first_version_of};
-pub use line_marks::{LastNumbers, LineMark, LineName, RaiseError};
+pub use line_names::{LastNumbers, LineMark, LineName, RaiseError};
 pub use protection::Protection;
 pub use raise::Raise;
 pub use response::Response;

@@ -13,7 +13,7 @@ use mintleaf_core::backup::{BackupHead, Incoming};
 use serde_json::json;
 
 use super::client::Client;
-use super::failure::Failure;
+use super::failure::{Failure, cannot};
 use super::output;
 use super::progress::{Progress, Unit};
 use super::temporary::Temporary;
@@ -157,8 +157,4 @@ impl NewFile {
 
 fn exists(path: &Path) -> Failure {
     Failure::new(format!("{} already exists and is not overwritten", path.display()))
-}
-
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot {what} {}: {error}", path.display()))
 }

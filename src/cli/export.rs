@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, complain, print_as_it_is, warn};
-use super::tag::beginning;
+use super::tag::many::beginning;
 
 /// For which system.
 #[derive(Args, Debug)]

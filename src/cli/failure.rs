@@ -1,6 +1,8 @@
 //! Why a command failed, in words for a person.
 
 use std::borrow::Cow;
+use std::io;
+use std::path::Path;
 
 use hyper::StatusCode;
 use serde_json::Value;
@@ -82,6 +84,11 @@ impl Failure {
         };
         Self { hint: hint.map(Cow::Borrowed), code, ..Self::new(detail) }
     }
+}
+
+/// A file or a directory that could not be read, written, or the like.
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {what} {}: {error}", path.display()))
 }
 
 #[cfg(test)]

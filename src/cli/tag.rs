@@ -4,7 +4,7 @@
 //! many   one change of many tags
 //! ```
 
-mod many;
+pub(super) mod many;
 
 use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
@@ -12,14 +12,11 @@ use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use mintleaf_core::shape::{Kind, Order, PeriodLength};
 use serde_json::{Map, Value, json};
 
+use self::many::{beginning, path};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, confirm, print, print_json, print_table, warn};
 use super::table::TextTable;
-use crate::text::path_segment;
-
-/// Tags fetched with one request.
-const PAGE: u64 = 1_000;
 
 /// What can be done with tags.
 #[derive(Debug, Subcommand)]
@@ -292,10 +289,6 @@ fn warn_of_doubles(tag: &Value) {
     }
 }
 
-fn path(name: &str) -> String {
-    format!("/v1/tags/{}", path_segment::escape(name))
-}
-
 /// The fields that were given.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
@@ -312,49 +305,6 @@ async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Res
         }
     }
     show(&tag, json)
-}
-
-/// The tags whose names begin with `prefix`, in the order of their names, up to `limit` of them.
-pub(super) async fn beginning(
-    client: &Client,
-    prefix: &str,
-    limit: Option<u64>,
-) -> Result<Vec<Value>, Failure> {
-    let mut left = limit.unwrap_or(u64::MAX);
-    let mut tags = Vec::new();
-    let mut after = String::new();
-    if !prefix.is_empty() {
-        // Pages begin behind a name, and the first name with this prefix may be the prefix itself.
-        match client.get(&path(prefix)).await {
-            Ok(tag) => {
-                tags.push(tag);
-                left -= 1;
-            }
-            // A token may be for names with this prefix, but not for this one.
-            Err(refused) if refused.is("unknown_tag") || refused.is("forbidden") => {}
-            Err(failure) => return Err(failure),
-        }
-        after = format!("&after={}", path_segment::escape(prefix));
-    }
-    while left > 0 {
-        let page = client.get(&format!("/v1/tags?limit={}{after}", left.min(PAGE))).await?;
-        let mut found = page["tags"].as_array().cloned().unwrap_or_default();
-        let has_ended = found.last().is_some_and(|last| !begins(last, prefix));
-        found.retain(|tag| begins(tag, prefix));
-        left -= left.min(found.len() as u64);
-        tags.extend(found);
-        match page["next"].as_str().filter(|next| !has_ended && next.starts_with(prefix)) {
-            Some(next) => after = format!("&after={}", path_segment::escape(next)),
-            None => break,
-        }
-    }
-    Ok(tags)
-}
-
-/// Whether a tag's name begins with `prefix`. Names are listed in the order of their bytes, so such names stand
-/// together.
-fn begins(tag: &Value, prefix: &str) -> bool {
-    tag["tag"].as_str().is_some_and(|name| name.starts_with(prefix))
 }
 
 fn show(tag: &Value, json: bool) -> Result<(), Failure> {

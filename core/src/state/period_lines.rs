@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::line_marks::{LastNumbers, LineName};
+use super::line_names::{LastNumbers, LineName};
 use super::response::Response;
 use super::watermark::Watermark;
 use crate::limits::{PERIOD_SKEW_MS, PERIODS_KEPT};

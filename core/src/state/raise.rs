@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::apply::State;
 use super::level::{LEVEL_MAX, first_version_of};
-use super::line_marks::{LastNumbers, LineName, RaiseError};
+use super::line_names::{LastNumbers, LineName, RaiseError};
 use crate::shape::RootKey;
 use crate::tag::BizTag;
 

@@ -7,7 +7,7 @@ use super::actor::Actor;
 use super::apply::State;
 use super::audit::{Action, AuditEntry, Fact, Facts, Field};
 use super::change::floor_facts;
-use super::line_marks::RaiseError;
+use super::line_names::RaiseError;
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
 use super::tag_entry::TagEntry;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::line_marks::{LastNumbers, LineName};
+use super::line_names::{LastNumbers, LineName};
 use super::watermark::Watermark;
 use crate::limits::SECTIONS;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::line_marks::{LastNumbers, LineName};
+use super::line_names::{LastNumbers, LineName};
 use super::period_lines::PeriodLines;
 use super::response::Response;
 use super::section_lines::SectionLines;

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use mintleaf_core::backup::BackupHead;
 
-use super::cannot;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, cannot};
 use crate::text::timestamp::rfc3339;
 
 const END: &str = ".backup";

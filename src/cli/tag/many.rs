@@ -1,4 +1,4 @@
-//! One change of many tags.
+//! Many tags: read page by page, and changed at once.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,14 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
 
-use super::{beginning, path};
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::output::{complain, print, print_json};
 use crate::cli::table::shown;
+use crate::text::path_segment;
+
+/// Tags fetched with one request.
+const PAGE: u64 = 1_000;
 
 /// Requests under way: enough that the changes share commits, and few beside what a node can have under way.
 const REQUESTS_AT_ONCE: usize = 16;
@@ -101,4 +104,52 @@ async fn update_all(
     report.changed.sort();
     report.untried = names.len();
     Ok(report)
+}
+
+/// The tags whose names begin with `prefix`, in the order of their names, up to `limit` of them.
+pub(in crate::cli) async fn beginning(
+    client: &Client,
+    prefix: &str,
+    limit: Option<u64>,
+) -> Result<Vec<Value>, Failure> {
+    let mut left = limit.unwrap_or(u64::MAX);
+    let mut tags = Vec::new();
+    let mut after = String::new();
+    if !prefix.is_empty() {
+        // Pages begin behind a name, and the first name with this prefix may be the prefix itself.
+        match client.get(&path(prefix)).await {
+            Ok(tag) => {
+                tags.push(tag);
+                left -= 1;
+            }
+            // A token may be for names with this prefix, but not for this one.
+            Err(refused) if refused.is("unknown_tag") || refused.is("forbidden") => {}
+            Err(failure) => return Err(failure),
+        }
+        after = format!("&after={}", path_segment::escape(prefix));
+    }
+    while left > 0 {
+        let page = client.get(&format!("/v1/tags?limit={}{after}", left.min(PAGE))).await?;
+        let mut found = page["tags"].as_array().cloned().unwrap_or_default();
+        let has_ended = found.last().is_some_and(|last| !begins(last, prefix));
+        found.retain(|tag| begins(tag, prefix));
+        left -= left.min(found.len() as u64);
+        tags.extend(found);
+        match page["next"].as_str().filter(|next| !has_ended && next.starts_with(prefix)) {
+            Some(next) => after = format!("&after={}", path_segment::escape(next)),
+            None => break,
+        }
+    }
+    Ok(tags)
+}
+
+/// Whether a tag's name begins with `prefix`. Names are listed in the order of their bytes, so such names stand
+/// together.
+fn begins(tag: &Value, prefix: &str) -> bool {
+    tag["tag"].as_str().is_some_and(|name| name.starts_with(prefix))
+}
+
+/// Where a tag is.
+pub(super) fn path(name: &str) -> String {
+    format!("/v1/tags/{}", path_segment::escape(name))
 }

@@ -1,0 +1,92 @@
+//! The names of number lines, and what an operator says of some of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::shape::{Kind, PeriodNumber};
+use crate::tag::BizTag;
+
+/// The name of one number line of a tag.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum LineName {
+    /// The one line of a tag without periods and keys.
+    Whole,
+    /// That of a period.
+    Period(PeriodNumber),
+    /// That of a section of a sequence.
+    Section(u16),
+}
+
+/// The last number that each of these lines has given.
+pub type LastNumbers = BTreeMap<LineName, u64>;
+
+/// A line that a state has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LineMark {
+    /// The tag, which may be a deleted one.
+    pub tag: BizTag,
+    /// Which of its lines.
+    pub line: LineName,
+    /// The first number that is not reserved.
+    pub mark: u64,
+    /// The kind of the tag.
+    pub kind: Kind,
+}
+
+/// Why a state is not raised so.
+#[derive(Clone, Debug, Eq, Error, PartialEq)]
+pub enum RaiseError {
+    /// A tag was named that the copy does not know. Raising it alone would not help, because it is not known where the
+    /// tag began.
+    #[error(
+        "the copy has no tag `{0}`, not even a deleted one; how far tags made since have come is said by the \
+         number for all lines"
+    )]
+    UnknownTag(BizTag),
+    /// The tag has other lines.
+    #[error("{} has no {line}", .tag.as_str())]
+    NoSuchLine {
+        /// The tag.
+        tag: BizTag,
+        /// The line.
+        line: LineName,
+    },
+    /// The copy itself shows that the line has given more.
+    #[error(
+        "{} has its mark at {mark} in the copy, and {last} is below: a mark never falls. If {last} is the highest that \
+         you know, leave {line} out, and it rises as all others do",
+        .tag.as_str()
+    )]
+    Lower {
+        /// The tag.
+        tag: BizTag,
+        /// The line.
+        line: LineName,
+        /// The mark in the copy.
+        mark: u64,
+        /// The number that was named.
+        last: u64,
+    },
+    /// No line of the tag has that number.
+    #[error("{last} is above {}, the last number of {}", line_end - 1, .tag.as_str())]
+    PastTheEnd {
+        /// The tag.
+        tag: BizTag,
+        /// The number that was named.
+        last: u64,
+        /// First number past the end of the tag's lines.
+        line_end: u64,
+    },
+}
+
+impl fmt::Display for LineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => f.write_str("line for all of its ids"),
+            Self::Period(PeriodNumber(number)) => write!(f, "period {number}"),
+            Self::Section(section) => write!(f, "section {section}"),
+        }
+    }
+}
