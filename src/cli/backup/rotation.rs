@@ -111,7 +111,7 @@ mod tests {
         for name in all.iter().chain(&others) {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        let linked = all[0].replace("143320", "143319");
+        let linked = all[0].replace("141320", "141319");
         std::os::unix::fs::symlink(&all[0], dir.path().join(&linked)).unwrap();
         let removed = remove_older(dir.path(), &head(0xc1, 1_790_000_000_004), 2).unwrap();
         assert_eq!(removed, [&*all[2], &*all[1], &*all[0]]);

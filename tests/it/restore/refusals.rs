@@ -51,7 +51,7 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
             &["--advance-all-by", "5", "--stopped-at", "now", "--advance", "orders=4"],
             "is less than",
         ),
-        (&["--advance-all-by", "5", "--snowflake-above", "x"], "invalid digit"),
+        (&["--advance-all-by", "5", "--snowflake-above", "x"], "whole number in digits"),
         (
             &[&ENOUGH[..], &["--advance", "orders=500", "--advance", "orders=400"]].concat(),
             "names orders twice",
