@@ -27,7 +27,7 @@ use crate::steps::Steps;
 const FETCH_AFTER_IDS: u64 = 10;
 
 /// How many ids of a segment of this length are used before the next segment is fetched: a tenth, and at least
-/// [`FETCH_AFTER_IDS`]. `None` where the next one is fetched only when a caller waits for it.
+/// ten ids. `None` where the next one is fetched only when a caller waits for it.
 pub fn used_before_fetch(length: u64) -> Option<u64> {
     let used = length.div_ceil(10).max(FETCH_AFTER_IDS);
     (used < length).then_some(used)
