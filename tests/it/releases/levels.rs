@@ -103,7 +103,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     cluster.await_ready();
 
     assert_eq!(raise(&cluster, 3).ok()["level"], 4);
-    let raised = level(&cluster, 1, &["raise"]);
+    let raised = level(&cluster, 1, &["raise", "--yes"]);
     assert_eq!(raised.code, Some(0), "there is nothing left to raise it to: {raised:?}");
     assert_eq!(shown_level(&cluster, 1), 4);
     for id in cluster.ids() {
