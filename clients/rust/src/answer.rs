@@ -9,10 +9,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::error::Refusal;
+use crate::registration::Registration;
 use crate::request::Request;
 
 /// The first number past all ids.
 const ID_END: u64 = 1 << 63;
+/// The first number past all worker ids.
+const WORKER_END: u32 = 4096;
 /// The longest `Retry-After` of a node that the client obeys: no call waits longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
@@ -32,6 +35,12 @@ pub(crate) enum Meaning {
     Lease(Vec<Range<u64>>),
     /// Ids for the call that asked, as the node wrote them, and whether other ids of the tag may be kept.
     Listed { ids: Vec<String>, may_be_kept: bool },
+    /// The number of a key.
+    Registered(Registration),
+    /// A lease of a worker id, or more of it.
+    Granted(Grant),
+    /// The node did what it was asked for.
+    Done,
     /// Ranges that say `"lease": false`. They are thrown away.
     NotForKeeping,
     /// The endpoint failed; another may do better. `rest` is the wait that the endpoint itself asked for.
@@ -44,12 +53,64 @@ pub(crate) enum Meaning {
     Refused(Refusal),
 }
 
-/// Reads the answer to a request for ids.
+/// A lease of a worker id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) worker_id: u32,
+    /// Its name.
+    pub(crate) lease: String,
+    /// Its milliseconds, the end not among them.
+    pub(crate) from_ms: u64,
+    pub(crate) until_ms: u64,
+}
+
+/// Reads the answer to a request.
 pub(crate) fn read(request: &Request, answer: &Answer) -> Meaning {
-    match answer.status {
-        200 => read_ids(request, &answer.body)
-            .unwrap_or_else(|fault| Meaning::Failed { why: fault.to_owned(), rest: None }),
-        status => read_refusal(request, status, answer),
+    let body = &answer.body;
+    let meaning = match (request, answer.status) {
+        (Request::Register { .. }, 200 | 201) => read_registration(body),
+        (Request::Lease { .. } | Request::Renewal { .. }, 200 | 201) => read_grant(body),
+        (Request::GiveBack { .. }, 200 | 204) => Ok(Meaning::Done),
+        (_, 200) if request.count() > 0 => read_ids(request, body),
+        (_, status) => Ok(read_refusal(request, status, answer)),
+    };
+    meaning.unwrap_or_else(|fault| Meaning::Failed { why: fault.to_owned(), rest: None })
+}
+
+const NOT_UNDERSTOOD: &str = "the answer is not understood";
+
+fn read_registration(body: &[u8]) -> Result<Meaning, &'static str> {
+    #[derive(Deserialize)]
+    struct Body {
+        id: String,
+        text: Option<String>,
+        period: Option<String>,
+        new: bool,
+    }
+    let body: Body = serde_json::from_slice(body).map_err(|_| NOT_UNDERSTOOD)?;
+    let id = number(&body.id).ok_or("the answer has an id that is no number from 1 to 2^63-1")?;
+    let text = body.text.unwrap_or(body.id);
+    Ok(Meaning::Registered(Registration { id, text, period: body.period, is_new: body.new }))
+}
+
+fn read_grant(body: &[u8]) -> Result<Meaning, &'static str> {
+    #[derive(Deserialize)]
+    struct Body {
+        worker_id: u32,
+        lease: String,
+        from_ms: String,
+        until_ms: String,
+    }
+    let body: Body = serde_json::from_slice(body).map_err(|_| NOT_UNDERSTOOD)?;
+    let (from_ms, until_ms) = (number(&body.from_ms), number(&body.until_ms));
+    match (from_ms, until_ms) {
+        (Some(from_ms), Some(until_ms))
+            if from_ms < until_ms && body.worker_id < WORKER_END && !body.lease.is_empty() =>
+        {
+            let (worker_id, lease) = (body.worker_id, body.lease);
+            Ok(Meaning::Granted(Grant { worker_id, lease, from_ms, until_ms }))
+        }
+        _ => Err("the answer has a lease that is none"),
     }
 }
 
@@ -71,8 +132,7 @@ struct RangeText<'a> {
 }
 
 fn read_ids(request: &Request, body: &[u8]) -> Result<Meaning, &'static str> {
-    let body: Body<'_> =
-        serde_json::from_slice(body).map_err(|_| "the answer is not understood")?;
+    let body: Body<'_> = serde_json::from_slice(body).map_err(|_| NOT_UNDERSTOOD)?;
     let may_be_kept = body.lease != Some(false);
     if request.as_ranges() {
         if !may_be_kept {

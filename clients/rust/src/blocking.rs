@@ -7,9 +7,10 @@ use crate::client::{self, Builder};
 use crate::engine::slot::Waiter;
 use crate::error::Error;
 use crate::handle;
-use crate::lease::line::Reply;
-use crate::reply;
+use crate::registration::Registration;
+use crate::reply::{self, Fallible};
 use crate::request;
+use crate::worker::{Pool, WorkerLease};
 
 /// Ids from a Mintleaf cluster, for threads.
 ///
@@ -110,6 +111,24 @@ impl Client {
         }))
     }
 
+    /// As [`client::Client::register`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn register(&self, tag: &str, key: &str) -> Result<Registration, Error> {
+        wait(|waiter| self.client.inner.engine.want_registered(tag, key, waiter))
+    }
+
+    /// As [`client::Client::lease_worker`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn lease_worker(&self, pool: impl Into<Pool>) -> Result<WorkerLease, Error> {
+        let pool = pool.into();
+        let worker = wait(|waiter| self.client.inner.engine.want_worker(pool, waiter))?;
+        Ok(WorkerLease::new(self.client.clone(), worker))
+    }
+
     /// As [`client::Client::handle`].
     ///
     /// # Errors
@@ -145,11 +164,11 @@ impl Handle {
     }
 }
 
-fn wait(want: impl FnOnce(Waiter) -> Result<(), Error>) -> Reply {
+fn wait<R: Fallible>(want: impl FnOnce(Waiter<R>) -> Result<(), Error>) -> R {
     let (waiter, told) = mpsc::sync_channel(1);
     match want(Waiter::Thread(waiter)) {
         // A waiter is dropped only when the client ends.
-        Ok(()) => told.recv().unwrap_or(Reply::Failed(Error::Closed)),
-        Err(error) => Reply::Failed(error),
+        Ok(()) => told.recv().unwrap_or_else(|_| R::failed(Error::Closed)),
+        Err(error) => R::failed(error),
     }
 }

@@ -15,8 +15,8 @@ use crate::engine::Engine;
 use crate::engine::network::Network;
 use crate::engine::slot::Waiter;
 use crate::error::Error;
-use crate::lease::line::Reply;
-use crate::reply;
+use crate::registration::Registration;
+use crate::reply::{self, Fallible};
 use crate::request;
 use crate::settings::Settings;
 use crate::transport::Transport;
@@ -144,6 +144,15 @@ impl Client {
         reply::one(self.wait(|waiter| self.inner.engine.want_keyed(tag, key, waiter)).await)
     }
 
+    /// The number that a key of a register has for ever. The first call with a key gives it the next number; the same
+    /// key gets the same number again, however often it is asked for.
+    ///
+    /// # Errors
+    /// As [`Client::next_id`].
+    pub async fn register(&self, tag: &str, key: &str) -> Result<Registration, Error> {
+        self.wait(|waiter| self.inner.engine.want_registered(tag, key, waiter)).await
+    }
+
     /// The next snowflake id. The time in it is at most a second old.
     ///
     /// # Errors
@@ -160,18 +169,22 @@ impl Client {
         reply::one(self.wait(want).await)
     }
 
-    /// Wastes what is held. Calls that are waiting fail with [`Error::Closed`], and so do all later ones. When
+    /// Wastes what is held, and gives leases of worker ids back, for which it waits at most as long as for one attempt.
+    /// Calls that are waiting fail with [`Error::Closed`], and so do all later ones. When
     /// this returns, the client's thread and connections are gone.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    async fn wait(&self, want: impl FnOnce(Waiter) -> Result<(), Error>) -> Reply {
+    pub(crate) async fn wait<R: Fallible>(
+        &self,
+        want: impl FnOnce(Waiter<R>) -> Result<(), Error>,
+    ) -> R {
         let (waiter, told) = oneshot::channel();
         match want(Waiter::Task(waiter)) {
             // A waiter is dropped only when the client ends.
-            Ok(()) => told.await.unwrap_or(Reply::Failed(Error::Closed)),
-            Err(error) => Reply::Failed(error),
+            Ok(()) => told.await.unwrap_or_else(|_| R::failed(Error::Closed)),
+            Err(error) => R::failed(error),
         }
     }
 

@@ -5,6 +5,7 @@
 //! | `slot` | a line with its lock, and the calls that wait on it |
 //! | `lines` | the lines of tags, by name |
 //! | `network` | the attempts of a flight |
+//! | `workers` | leases of worker ids |
 //!
 //! Ids that are held are taken on the caller's thread. Everything that waits for the network is a task on one
 //! runtime, which [`crate::client`] runs on a separate thread. A call that has to wait leaves a [`Waiter`] with its
@@ -13,11 +14,13 @@
 mod lines;
 pub(crate) mod network;
 pub(crate) mod slot;
+pub(crate) mod workers;
 
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -26,10 +29,12 @@ use tokio::time::sleep_until;
 use crate::answer::{joined, number};
 use crate::error::Error;
 use crate::lease::line::{CALLS_MAX, Call, Order, Reply, Step};
+use crate::registration::Registration;
 use crate::request::{self, Request};
 use lines::Lines;
 use network::{Network, Outcome};
 use slot::{Slot, Waiter, fresh};
+use workers::Workers;
 
 /// The largest number of tags whose ids are kept. Calls for further tags each send their own request.
 const LINES_MAX: usize = 10_000;
@@ -43,13 +48,16 @@ pub(crate) struct Engine {
     /// Calls without a line that are waiting now.
     loose_calls: AtomicUsize,
     closing: watch::Sender<bool>,
+    /// After `closing`, when all leases of worker ids are given back.
+    ended: watch::Sender<bool>,
     runtime: Handle,
 }
 
-/// Held while a line is made and while all lines are closed, so closing misses no line.
+/// Held while a line or a lease of a worker id is made and while all are closed, so closing misses none.
 #[derive(Debug, Default)]
 struct Registry {
     lines: usize,
+    workers: Workers,
     is_closed: bool,
 }
 
@@ -64,6 +72,7 @@ impl Engine {
             registry: Mutex::default(),
             loose_calls: AtomicUsize::new(0),
             closing: watch::Sender::new(false),
+            ended: watch::Sender::new(false),
             runtime,
         });
         if engine.network.settings.zone.is_some() {
@@ -148,7 +157,7 @@ impl Engine {
             Some(slot) => self.want_of(&slot, count, got, reply),
             None => {
                 let request = Request::Segment { tag: tag.to_owned(), count, as_ranges: false };
-                self.want_loose(request, reply);
+                self.want_loose(request, reply, Outcome::into_reply);
             }
         }
         Ok(())
@@ -168,7 +177,25 @@ impl Engine {
     ) -> Result<(), Error> {
         request::check_tag(tag)?;
         request::check_key(key)?;
-        self.want_loose(Request::Sequence { tag: tag.to_owned(), key: key.to_owned() }, reply);
+        let request = Request::Sequence { tag: tag.to_owned(), key: key.to_owned() };
+        self.want_loose(request, reply, Outcome::into_reply);
+        Ok(())
+    }
+
+    /// A call that waits for the number of a key of a register.
+    pub(crate) fn want_registered(
+        self: &Arc<Self>,
+        tag: &str,
+        key: &str,
+        reply: Waiter<Result<Registration, Error>>,
+    ) -> Result<(), Error> {
+        request::check_tag(tag)?;
+        request::check_key(key)?;
+        let request = Request::Register { tag: tag.to_owned(), key: key.to_owned() };
+        self.want_loose(request, reply, |outcome| match outcome {
+            Outcome::Registered(registration) => Ok(registration),
+            other => Err(other.into_error()),
+        });
         Ok(())
     }
 
@@ -186,20 +213,26 @@ impl Engine {
         self.carry_out(slot, step);
     }
 
-    fn want_loose(self: &Arc<Self>, request: Request, reply: Waiter) {
+    /// The flight of a call without a line. `read` makes the reply of its outcome.
+    fn want_loose<R: Send + 'static>(
+        self: &Arc<Self>,
+        request: Request,
+        reply: Waiter<R>,
+        read: impl FnOnce(Outcome) -> R + Send + 'static,
+    ) {
         if self.loose_calls.fetch_add(1, Ordering::Relaxed) >= CALLS_MAX {
             self.loose_calls.fetch_sub(1, Ordering::Relaxed);
-            return reply.tell(Reply::Failed(Error::Overloaded));
+            return reply.tell(read(Outcome::TimeUp(Error::Overloaded)));
         }
         let (engine, deadline) = (Arc::clone(self), self.deadline());
         self.runtime.spawn(async move {
-            let told = engine.ask_for_itself(&request, deadline, None).await;
+            let outcome = engine.ask_for_itself(&request, deadline, None).await;
             engine.loose_calls.fetch_sub(1, Ordering::Relaxed);
-            reply.tell(told);
+            reply.tell(read(outcome));
         });
     }
 
-    fn deadline(&self) -> std::time::Duration {
+    fn deadline(&self) -> Duration {
         self.network.now() + self.network.settings.timeout
     }
 
@@ -216,7 +249,8 @@ impl Engine {
             let (engine, slot) = (Arc::clone(self), Arc::clone(slot));
             self.runtime.spawn(async move {
                 let request = slot.request(call.count, false);
-                let told = engine.ask_for_itself(&request, call.deadline, Some(&slot)).await;
+                let outcome = engine.ask_for_itself(&request, call.deadline, Some(&slot)).await;
+                let told = outcome.into_reply();
                 let error = if let Reply::Failed(error) = &told { Some(error) } else { None };
                 slot.line().own_call_ended(error);
                 call.reply.tell(told);
@@ -254,31 +288,26 @@ impl Engine {
             Outcome::NotForKeeping => slot.line().not_for_keeping(cursor, now, None),
             Outcome::TooMany(count_max) => slot.line().too_many(cursor, now, count_max),
             Outcome::Refused(refusal) => slot.line().refused(cursor, now, &Error::Refused(refusal)),
-            Outcome::TimeUp(_) => slot.line().gave_up(cursor, now),
+            // This request asked for ids.
+            Outcome::TimeUp(_) | Outcome::Registered(_) | Outcome::Granted(_) | Outcome::Done => {
+                slot.line().gave_up(cursor, now)
+            }
         };
         self.carry_out(slot, step);
     }
 
-    /// The flight of one call. Its ids go to this call alone.
+    /// The flight of one call. What it gets goes to this call alone.
     async fn ask_for_itself(
         &self,
         request: &Request,
-        deadline: std::time::Duration,
+        deadline: Duration,
         slot: Option<&Slot>,
-    ) -> Reply {
+    ) -> Outcome {
         let mut closing = self.closing.subscribe();
         tokio::select! {
             biased;
-            _ = closing.wait_for(|is_closing| *is_closing) => Reply::Failed(Error::Closed),
-            outcome = self.network.ask(request, deadline, slot) => match outcome {
-                Outcome::Listed { ids, .. } => Reply::Listed(ids),
-                Outcome::Refused(refusal) => Reply::Failed(Error::Refused(refusal)),
-                Outcome::TimeUp(error) => Reply::Failed(error),
-                // This request did not ask for ranges.
-                Outcome::Lease(_) | Outcome::NotForKeeping | Outcome::TooMany(_) => {
-                    Reply::Failed(Error::Closed)
-                }
-            },
+            _ = closing.wait_for(|is_closing| *is_closing) => Outcome::TimeUp(Error::Closed),
+            outcome = self.network.ask(request, deadline, slot) => outcome,
         }
     }
 
@@ -292,9 +321,10 @@ impl Engine {
         }
     }
 
-    /// Throws away what is held, and ends every call and every task.
+    /// Throws away what is held, and ends every call and every task. Leases of worker ids are given back first, for which
+    /// it waits as long as for one attempt.
     pub(crate) fn close(self: &Arc<Self>) {
-        {
+        let given_back = {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
             registry.is_closed = true;
             let close = |slot: &Arc<Slot>| {
@@ -303,13 +333,19 @@ impl Engine {
             };
             self.lines.for_each(close);
             close(&self.snowflakes);
+            self.closing.send_replace(true);
+            self.give_all_back(&mut registry.workers)
+        };
+        if let Some(given_back) = given_back {
+            // Nothing is sent: this returns when the last sender is dropped, or at the deadline.
+            let _ = given_back.recv_timeout(self.network.settings.attempt_timeout);
         }
-        self.closing.send_replace(true);
+        self.ended.send_replace(true);
     }
 
     /// Returns once the client is closed.
     pub(crate) async fn closed(&self) {
         // An error would mean that the engine has been dropped, but it is borrowed here.
-        let _ = self.closing.subscribe().wait_for(|is_closing| *is_closing).await;
+        let _ = self.ended.subscribe().wait_for(|has_ended| *has_ended).await;
     }
 }

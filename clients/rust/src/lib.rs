@@ -34,12 +34,14 @@
 //! | `lease` | Pure: what is held, which calls wait for it, and when more is asked for |
 //! | `request` | Requests to nodes |
 //! | `answer` | What an answer means |
+//! | `registration` | What a register keeps of a key |
 //! | `reply` | Turns a reply into what the call returns |
 //! | `settings` | The settings of a client |
 //! | `transport` | Sends requests over HTTP/1.1 |
 //! | `engine` | Flights: attempts, deadlines, tasks |
 //! | `client` | The client for async code, and its builder |
 //! | `handle` | Ids of one tag for one owner |
+//! | `worker` | Leases of worker ids, and snowflakes that a process makes by itself |
 //! | [`blocking`] | The client for threads |
 //!
 //! # Words
@@ -65,6 +67,7 @@ mod engine;
 mod error;
 mod handle;
 mod lease;
+mod registration;
 mod reply;
 mod request;
 mod settings;
@@ -72,7 +75,10 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod worker;
 
 pub use client::{Builder, Client, NextId};
 pub use error::{Error, Refusal};
 pub use handle::Handle;
+pub use registration::Registration;
+pub use worker::{Layout, Pool, WorkerLease, WorkerSnowflakes};

@@ -4,6 +4,23 @@ use crate::answer::number;
 use crate::error::Error;
 use crate::lease::line::Reply;
 
+/// A reply that can be an error.
+pub(crate) trait Fallible {
+    fn failed(error: Error) -> Self;
+}
+
+impl Fallible for Reply {
+    fn failed(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<T> Fallible for Result<T, Error> {
+    fn failed(error: Error) -> Self {
+        Err(error)
+    }
+}
+
 /// One id.
 pub(crate) fn one(reply: Reply) -> Result<u64, Error> {
     match reply {

@@ -1,13 +1,22 @@
-//! Requests to nodes: arguments within their bounds, and the path.
+//! Requests to nodes: arguments within their bounds, the path and the body.
 
+use std::ops::RangeInclusive;
+
+use hyper::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use serde_json::json;
 
 use crate::error::Error;
 
 /// The most characters of a tag.
 const TAG_CHARS_MAX: usize = 128;
-/// The most bytes of a sequence's key.
+/// The most bytes of a key of a sequence or register.
 const KEY_BYTES_MAX: usize = 256;
+/// How long a worker id may be leased at once, in seconds.
+const SECONDS: RangeInclusive<u32> = 5..=3_600;
+/// The most characters of a lease's holder.
+const HOLDER_CHARS_MAX: usize = 128;
 /// The most ids of one call, and of one answer that lists them.
 pub(crate) const COUNT_MAX: usize = 10_000;
 /// Characters that a path carries unescaped. The dot is escaped, so that no proxy takes `..` for the parent directory.
@@ -22,6 +31,14 @@ pub(crate) enum Request {
     Snowflakes { count: u64, as_ranges: bool },
     /// The next number of a key.
     Sequence { tag: String, key: String },
+    /// The number that a key has for ever.
+    Register { tag: String, key: String },
+    /// A worker id of a pool, for some seconds.
+    Lease { pool: String, seconds: u32, holder: String },
+    /// More seconds of such a lease.
+    Renewal { pool: String, lease: String, seconds: u32 },
+    /// The end of such a lease.
+    GiveBack { pool: String, lease: String, last_ms: u64 },
     /// The members of the cluster and their addresses.
     Cluster,
 }
@@ -40,8 +57,38 @@ impl Request {
             Self::Sequence { tag, key } => {
                 format!("/v1/sequence/{}/{}?count=1", escaped(tag), escaped(key))
             }
+            Self::Register { tag, key } => {
+                format!("/v1/register/{}/{}", escaped(tag), escaped(key))
+            }
+            Self::Lease { pool, .. } => format!("/v1/pools/{}/leases", escaped(pool)),
+            Self::Renewal { pool, lease, .. } | Self::GiveBack { pool, lease, .. } => {
+                format!("/v1/pools/{}/leases/{}", escaped(pool), escaped(lease))
+            }
             Self::Cluster => "/v1/cluster".to_owned(),
         }
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        match self {
+            Self::Register { .. } | Self::Lease { .. } | Self::Renewal { .. } => Method::POST,
+            Self::GiveBack { .. } => Method::DELETE,
+            _ => Method::GET,
+        }
+    }
+
+    /// The body, in JSON, of a request that has one.
+    pub(crate) fn body(&self) -> Option<String> {
+        let body = match self {
+            Self::Lease { seconds, holder, .. } => json!({"seconds": seconds, "holder": holder}),
+            Self::Renewal { seconds, .. } => json!({"seconds": seconds}),
+            Self::GiveBack { last_ms, .. } => json!({"last_ms": last_ms.to_string()}),
+            _ => return None,
+        };
+        Some(body.to_string())
+    }
+
+    pub(crate) fn is_renewal(&self) -> bool {
+        matches!(self, Self::Renewal { .. })
     }
 
     /// How many ids are asked for.
@@ -49,7 +96,7 @@ impl Request {
         match self {
             Self::Segment { count, .. } | Self::Snowflakes { count, .. } => *count,
             Self::Sequence { .. } => 1,
-            Self::Cluster => 0,
+            _ => 0,
         }
     }
 
@@ -57,7 +104,7 @@ impl Request {
     pub(crate) fn as_ranges(&self) -> bool {
         match self {
             Self::Segment { as_ranges, .. } | Self::Snowflakes { as_ranges, .. } => *as_ranges,
-            Self::Sequence { .. } | Self::Cluster => false,
+            _ => false,
         }
     }
 }
@@ -68,19 +115,44 @@ fn escaped(text: &str) -> impl std::fmt::Display + '_ {
 
 /// Whether a node would take this tag.
 pub(crate) fn check_tag(tag: &str) -> Result<(), Error> {
-    let chars = tag.chars().count();
+    check_name("tag", tag)
+}
+
+/// Whether a node would take this name of a tag or pool.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Error> {
+    let chars = name.chars().count();
     if chars == 0 || chars > TAG_CHARS_MAX {
-        let fault = format!("tag must have 1 to {TAG_CHARS_MAX} characters, not {chars}");
+        let fault = format!("{what} must have 1 to {TAG_CHARS_MAX} characters, not {chars}");
         return Err(Error::InvalidArgument(fault));
     }
-    if tag.chars().any(char::is_control) {
-        let fault = "tag must not hold control characters".to_owned();
+    if name.chars().any(char::is_control) {
+        let fault = format!("{what} must not hold control characters");
         return Err(Error::InvalidArgument(fault));
     }
     Ok(())
 }
 
-/// Whether a node would take this key of a sequence.
+/// Whether a node would lease a worker id for so long.
+pub(crate) fn check_seconds(seconds: u32) -> Result<(), Error> {
+    if SECONDS.contains(&seconds) {
+        return Ok(());
+    }
+    let (least, most) = (SECONDS.start(), SECONDS.end());
+    Err(Error::InvalidArgument(format!("seconds must be {least} to {most}, not {seconds}")))
+}
+
+/// Whether a node would take this holder of a lease.
+pub(crate) fn check_holder(holder: &str) -> Result<(), Error> {
+    let chars = holder.chars().count();
+    if chars <= HOLDER_CHARS_MAX && !holder.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let fault =
+        format!("holder must have at most {HOLDER_CHARS_MAX} characters, and none that controls");
+    Err(Error::InvalidArgument(fault))
+}
+
+/// Whether a node would take this key of a sequence or register.
 pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     if (1..=KEY_BYTES_MAX).contains(&key.len()) {
         return Ok(());

@@ -7,9 +7,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::slot::Slot;
-use crate::answer::{self, Meaning};
+use crate::answer::{self, Grant, Meaning};
 use crate::endpoints::Endpoints;
 use crate::error::{Error, Refusal};
+use crate::lease::line::Reply;
+use crate::registration::Registration;
 use crate::request::Request;
 use crate::settings::Settings;
 use crate::transport::Transport;
@@ -39,9 +41,33 @@ pub(crate) enum Outcome {
     NotForKeeping,
     /// Ask for a lease of at most this number of ids instead.
     TooMany(u64),
+    Registered(Registration),
+    Granted(Grant),
+    /// The node did what it was asked for, and there is nothing to say.
+    Done,
     Refused(Refusal),
     /// The deadline passed first. The error is that of the last attempt.
     TimeUp(Error),
+}
+
+impl Outcome {
+    /// The reply to a call that asked for a list.
+    pub(crate) fn into_reply(self) -> Reply {
+        match self {
+            Self::Listed { ids, .. } => Reply::Listed(ids),
+            other => Reply::Failed(other.into_error()),
+        }
+    }
+
+    /// The error of a call whose request has another outcome than it asked for.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Refused(refusal) => Error::Refused(refusal),
+            Self::TimeUp(error) => error,
+            // No request has the outcome of another kind.
+            _ => Error::Closed,
+        }
+    }
 }
 
 impl Network {
@@ -89,6 +115,9 @@ impl Network {
                 }
                 Ok(Meaning::NotForKeeping) => return Outcome::NotForKeeping,
                 Ok(Meaning::TooMany { count_max }) => return Outcome::TooMany(count_max),
+                Ok(Meaning::Registered(registration)) => return Outcome::Registered(registration),
+                Ok(Meaning::Granted(grant)) => return Outcome::Granted(grant),
+                Ok(Meaning::Done) => return Outcome::Done,
                 Ok(Meaning::Refused(refusal)) => return Outcome::Refused(refusal),
                 Ok(Meaning::RateLimited { refusal, wait }) => {
                     let until = self.now() + wait;

@@ -12,14 +12,14 @@ use crate::request::Request;
 
 /// A call that waits, in async code or in a thread.
 #[derive(Debug)]
-pub(crate) enum Waiter {
-    Task(oneshot::Sender<Reply>),
-    Thread(mpsc::SyncSender<Reply>),
+pub(crate) enum Waiter<R = Reply> {
+    Task(oneshot::Sender<R>),
+    Thread(mpsc::SyncSender<R>),
 }
 
-impl Waiter {
+impl<R> Waiter<R> {
     /// Ends the call with this reply. If the caller no longer awaits it, the ids in the reply are wasted.
-    pub(crate) fn tell(self, reply: Reply) {
+    pub(crate) fn tell(self, reply: R) {
         match self {
             Self::Task(task) => drop(task.send(reply)),
             Self::Thread(thread) => drop(thread.send(reply)),

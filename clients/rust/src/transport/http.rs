@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, HOST, HeaderValue, RETRY_AFTER, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT,
 };
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
@@ -55,7 +55,7 @@ struct Endpoint {
 
 /// A connection. Dropping it also ends the task that drives it, so an answer under way is lost.
 struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     driver: AbortHandle,
 }
 
@@ -114,8 +114,10 @@ impl Http {
         &self,
         endpoint: &Endpoint,
         request: &Request,
-    ) -> Result<hyper::Request<Empty<Bytes>>, String> {
-        let mut head = hyper::Request::get(request.path())
+    ) -> Result<hyper::Request<Full<Bytes>>, String> {
+        let mut head = hyper::Request::builder()
+            .method(request.method())
+            .uri(request.path())
             .header(HOST, &endpoint.address.authority)
             .header(ACCEPT, "application/json")
             .header(CACHE_CONTROL, "no-store")
@@ -123,7 +125,12 @@ impl Http {
         if let Some(token) = &self.token {
             head = head.header(AUTHORIZATION, token);
         }
-        head.body(Empty::new()).map_err(|error| error.to_string())
+        let body = request.body();
+        if body.is_some() {
+            head = head.header(CONTENT_TYPE, "application/json");
+        }
+        let body = Full::from(body.unwrap_or_default());
+        head.body(body).map_err(|error| error.to_string())
     }
 
     async fn connect(

@@ -1,0 +1,210 @@
+//! Leases of worker ids, and snowflake ids that a process makes by itself.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `stamps` | Pure: which milliseconds, and which ids in them, are handed out |
+//! | `snowflakes` | The generator |
+
+mod snowflakes;
+pub(crate) mod stamps;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::engine::workers::{Lease, Worker};
+use crate::error::Error;
+use crate::request;
+
+pub use snowflakes::{Layout, WorkerSnowflakes};
+
+/// How long a lease of a worker id lasts without a renewal.
+const SECONDS: u32 = 60;
+
+/// The pool that a worker id is leased from, and how.
+///
+/// A name alone is a pool too: `client.lease_worker("shops")`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Pool {
+    pub(crate) name: String,
+    pub(crate) seconds: u32,
+    pub(crate) holder: String,
+}
+
+impl Pool {
+    /// The pool of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), seconds: SECONDS, holder: holder() }
+    }
+
+    /// How long the lease lasts without a renewal, 5 to 3,600 s. Default 60. A process that ends keeps its worker id for so long.
+    pub fn seconds(mut self, seconds: u32) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
+    /// The name that an operator sees for the lease, up to 128 characters. Default: the host's name and the process id.
+    pub fn holder(mut self, holder: impl Into<String>) -> Self {
+        self.holder = holder.into();
+        self
+    }
+}
+
+impl From<&str> for Pool {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for Pool {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+/// The host's name, where a file has it, and the process id.
+fn holder() -> String {
+    let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let host = files.into_iter().find_map(|file| std::fs::read_to_string(file).ok());
+    let host: String = host.as_deref().unwrap_or("rust").trim().chars().take(100).collect();
+    format!("{host}-{}", std::process::id())
+}
+
+/// A worker id, and the milliseconds of it that no other program ever gets.
+///
+/// The client renews it at half of its time. [`WorkerLease::close`], dropping it, or closing its client gives the rest of
+/// its milliseconds back.
+///
+/// ```no_run
+/// # async fn example(client: mintleaf_client::Client) -> Result<(), mintleaf_client::Error> {
+/// use mintleaf_client::Layout;
+///
+/// let lease = client.lease_worker("shops").await?;
+/// println!("worker {} from {}", lease.worker_id(), lease.from_ms());
+/// let snowflakes = lease.into_generator(Layout::default())?;
+/// let id: u64 = snowflakes.next_id()?; // without a request
+/// snowflakes.close().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct WorkerLease {
+    pub(crate) owner: Owner,
+    lease: Arc<Lease>,
+}
+
+/// Ends a lease when it is dropped, and keeps the client.
+pub(crate) struct Owner {
+    client: Client,
+    worker: Arc<Worker>,
+}
+
+impl WorkerLease {
+    pub(crate) fn new(client: Client, worker: Arc<Worker>) -> Self {
+        Self { lease: worker.lease(), owner: Owner { client, worker } }
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &str {
+        &self.owner.worker.pool.name
+    }
+
+    /// The worker id.
+    pub fn worker_id(&self) -> u32 {
+        self.lease.worker_id
+    }
+
+    /// The first Unix millisecond that may be stamped with the worker id.
+    pub fn from_ms(&self) -> u64 {
+        self.lease.stamps.from_ms()
+    }
+
+    /// The first Unix millisecond that may not be stamped. A renewal moves it further.
+    pub fn until_ms(&self) -> u64 {
+        self.lease.stamps.until_ms()
+    }
+
+    /// Whether this Unix millisecond may be stamped with the worker id, by this process alone. No clock is read.
+    ///
+    /// After `true` the millisecond counts as stamped, and is not given back.
+    pub fn may_stamp(&self, ms: u64) -> bool {
+        self.lease.stamps.grant(ms)
+    }
+
+    /// Whether a node ended the renewals. What the lease had before stays its own, up to [`WorkerLease::until_ms`].
+    pub fn is_lost(&self) -> bool {
+        self.lease.is_lost()
+    }
+
+    /// Makes snowflake ids of the lease. When the lease is lost, the generator takes another worker id of the pool.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] names what does not fit the layout. The lease is then given back.
+    pub fn into_generator(self, layout: Layout) -> Result<WorkerSnowflakes, Error> {
+        WorkerSnowflakes::new(self.owner, layout)
+    }
+
+    /// Gives back the milliseconds after the last one that was stamped. It waits for one request, up to the deadline of
+    /// an attempt. If that fails, the lease ends by itself.
+    pub async fn close(&self) {
+        self.owner.close().await;
+    }
+
+    /// As [`WorkerLease::close`], for threads.
+    pub fn close_blocking(&self) {
+        self.owner.close_blocking();
+    }
+}
+
+impl Owner {
+    fn worker(&self) -> &Arc<Worker> {
+        &self.worker
+    }
+
+    async fn close(&self) {
+        if let Some(given_back) = self.client.inner.engine.give_back(&self.worker) {
+            // An error means that the request has ended with the client.
+            let _ = given_back.await;
+        }
+    }
+
+    fn close_blocking(&self) {
+        if let Some(given_back) = self.client.inner.engine.give_back(&self.worker) {
+            // As above.
+            let _ = given_back.blocking_recv();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // The request goes on without an owner.
+        drop(self.client.inner.engine.give_back(&self.worker));
+    }
+}
+
+impl fmt::Debug for WorkerLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerLease").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Leases a worker id of a pool, to make snowflake ids by itself. It is renewed until it is closed.
+    ///
+    /// # Errors
+    /// As [`Client::next_id`]; `exhausted` while all worker ids are leased.
+    pub async fn lease_worker(&self, pool: impl Into<Pool>) -> Result<WorkerLease, Error> {
+        let pool = pool.into();
+        let worker = self.wait(|waiter| self.inner.engine.want_worker(pool, waiter)).await?;
+        Ok(WorkerLease::new(self.clone(), worker))
+    }
+}
+
+impl Pool {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        request::check_name("pool", &self.name)?;
+        request::check_seconds(self.seconds)?;
+        request::check_holder(&self.holder)
+    }
+}
