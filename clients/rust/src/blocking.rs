@@ -7,10 +7,11 @@ use crate::client::{self, Builder};
 use crate::engine::slot::Waiter;
 use crate::error::Error;
 use crate::handle;
+use crate::pool::Pool;
 use crate::registration::Registration;
 use crate::reply::{self, Fallible};
 use crate::request;
-use crate::worker::{Pool, WorkerLease};
+use crate::worker::WorkerLease;
 
 /// Ids from a Mintleaf cluster, for threads.
 ///

@@ -28,14 +28,16 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `sync` | Pure: the atomics of the cursor |
+//! | `sync` | Pure: the atomics of the cursor and of stamps |
 //! | `error` | Pure: the errors of a call |
 //! | `endpoints` | Pure: which endpoint is asked next, and which rest |
 //! | `lease` | Pure: what is held, which calls wait for it, and when more is asked for |
+//! | `stamps` | Pure: which milliseconds of a worker id, and ids in them, are handed out |
 //! | `request` | Requests to nodes |
-//! | `answer` | What an answer means |
 //! | `registration` | What a register keeps of a key |
+//! | `answer` | What an answer means |
 //! | `reply` | Turns a reply into what the call returns |
+//! | `pool` | What a worker id is leased from, and how |
 //! | `settings` | The settings of a client |
 //! | `transport` | Sends requests over HTTP/1.1 |
 //! | `engine` | Flights: attempts, deadlines, tasks |
@@ -54,6 +56,8 @@
 //! | call | A function of the client that the user called and waits for. |
 //! | flight, attempt | All requests for one lease or one call; one of them. |
 //! | step | What must be done after an event of a line. |
+//! | worker | A worker id that is leased, and the one after it when a generator needs one. |
+//! | stamp, grant | Use a millisecond of a worker id; allow it. |
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -67,10 +71,12 @@ mod engine;
 mod error;
 mod handle;
 mod lease;
+mod pool;
 mod registration;
 mod reply;
 mod request;
 mod settings;
+mod stamps;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -80,5 +86,6 @@ mod worker;
 pub use client::{Builder, Client, NextId};
 pub use error::{Error, Refusal};
 pub use handle::Handle;
+pub use pool::Pool;
 pub use registration::Registration;
-pub use worker::{Layout, Pool, WorkerLease, WorkerSnowflakes};
+pub use worker::{Layout, WorkerLease, WorkerSnowflakes};

@@ -13,9 +13,9 @@ use super::network::Outcome;
 use super::slot::Waiter;
 use crate::answer::Grant;
 use crate::error::Error;
+use crate::pool::Pool;
 use crate::request::Request;
-use crate::worker::Pool;
-use crate::worker::stamps::Stamps;
+use crate::stamps::Stamps;
 
 /// How long a request waits after a refusal that may pass, such as `exhausted`.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

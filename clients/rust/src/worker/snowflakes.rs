@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::Owner;
-use super::stamps::Ids;
 use crate::engine::workers::Lease;
 use crate::error::Error;
+use crate::stamps::Ids;
 
 /// The bits of a positive 64 bit integer.
 const ID_BITS: u32 = 63;

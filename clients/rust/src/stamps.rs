@@ -119,8 +119,8 @@ impl Ids {
     /// The first id of a worker id at a time after that of the last id. The caller holds the lock.
     pub(crate) fn begin(&self, time: u64, worker_id: u64) -> u64 {
         let id = ((time << self.worker_bits) | worker_id) << self.sequence_bits;
-        // An id that another thread takes before this has the former time.
-        self.word.store(id, Ordering::Relaxed);
+        // A swap comes after every id that other threads have taken at the former time.
+        self.word.swap(id, Ordering::Relaxed);
         id
     }
 
