@@ -124,7 +124,7 @@ fn add(cluster: &mut Value, said: &[Said]) {
         };
         let own = said.iter().find(|said| said.id == node["id"]).map(|said| &said.outcome);
         node["answered"] = json!(matches!(own, Some(Ok(_))));
-        for field in ["error", "ready", "draining", "reasons", "term", "leader_id"] {
+        for field in ["error", "ready", "draining", "reasons", "term", "leader_id", "keys"] {
             node[field] = Value::Null;
         }
         match own {
@@ -152,6 +152,7 @@ fn add_answer(node: &mut Value, view: &Value, readiness: &Value) {
     }
     node["term"] = view["term"].clone();
     node["leader_id"] = view["leader_id"].clone();
+    node["keys"] = view["keys"].clone();
     node["ready"] = readiness["ready"].clone();
     node["reasons"] = readiness["reasons"].clone();
     node["draining"] = json!(reasons(readiness).any(|reason| reason.starts_with("draining:")));
@@ -219,12 +220,14 @@ fn unformed(cluster: &Value) -> String {
     text + "what to do: mintleaf help a-cluster-that-does-not-form\n"
 }
 
-fn table(cluster: &Value) -> TextTable<11> {
-    let head =
-        ["NODE", "ROLE", "STATE", "LAG", "CLOCK", "RTT", "SYNC", "VERSION", "HTTP", "RAFT", "ZONE"];
+fn table(cluster: &Value) -> TextTable<12> {
+    let head = [
+        "NODE", "ROLE", "STATE", "LAG", "CLOCK", "RTT", "SYNC", "VERSION", "HTTP", "RAFT", "KEYS",
+        "ZONE",
+    ];
     let mut table = TextTable::new(head)
         .numbers(&["NODE", "LAG", "CLOCK", "RTT", "SYNC"])
-        .dispensable(&["ZONE", "RAFT"]);
+        .dispensable(&["ZONE", "RAFT", "KEYS"]);
     for node in nodes(cluster) {
         let clock = node["clock_from_median_ms"].as_i64();
         table.row([
@@ -238,10 +241,18 @@ fn table(cluster: &Value) -> TextTable<11> {
             cell(node, "version"),
             cell(node, "http"),
             cell(node, "raft"),
+            keys(node),
             cell(node, "zone"),
         ]);
     }
     table
+}
+
+/// The beginnings of the fingerprints of a member's keys: enough to tell which member still has the old secret.
+fn keys(node: &Value) -> String {
+    let keys = node["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let shown: Vec<&str> = keys.map(|key| key.get(..8).unwrap_or(key)).collect();
+    if shown.is_empty() { "-".to_owned() } else { shown.join(",") }
 }
 
 /// A time in milliseconds, with a digit behind the point if it is short.

@@ -79,6 +79,8 @@ pub struct Status {
     /// The ids of the voters. While the voters change there are two lists, before and after the change, and a quorum
     /// is a majority of each.
     pub voters: Vec<BTreeSet<u64>>,
+    /// The fingerprints of this node's [`Credentials`](crate::Credentials) at this moment. A node without any has none.
+    pub keys: Vec<String>,
 }
 
 impl Status {
@@ -98,6 +100,7 @@ impl Status {
             purged_index: now.purged.map(|id| id.index),
             members: members(core, &now, leader_id),
             voters: now.membership_config.membership().get_joint_config().clone(),
+            keys: core.options.security.fingerprints(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod pem_files;
 use std::fmt;
 use std::sync::Arc;
 
+use ring::digest;
 use rustls::RootCertStore;
 use rustls::pki_types::UnixTime;
 
@@ -67,6 +68,17 @@ impl Credentials {
         }
     }
 
+    /// What tells these credentials from others, 32 hexadecimal digits each: the fingerprints of the public keys that
+    /// the secrets give, the current one first, or that of the node's certificate. Every hello shows them to the other
+    /// end, so they are no secret.
+    #[must_use]
+    pub fn fingerprints(&self) -> Vec<String> {
+        match &self.0 {
+            Kind::Secrets(cas) => cas.iter().map(|ca| ca.fingerprint.clone()).collect(),
+            Kind::Files(files) => vec![files.fingerprint.clone()],
+        }
+    }
+
     /// The CAs that this node accepts.
     pub(super) fn roots(&self) -> RootCertStore {
         match &self.0 {
@@ -112,6 +124,12 @@ impl Credentials {
     }
 }
 
+/// The first 128 bits of the SHA-256, in hexadecimal digits.
+fn fingerprint_of(bytes: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, bytes);
+    digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
@@ -128,4 +146,14 @@ pub enum Security {
     Plain,
     /// TLS 1.3 at both ends, with the credentials that the channel holds at the time.
     Tls(tokio::sync::watch::Receiver<Arc<Credentials>>),
+}
+
+impl Security {
+    /// [`Credentials::fingerprints`] of the credentials that the channel holds now.
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
+        match self {
+            Self::Plain => Vec::new(),
+            Self::Tls(credentials) => credentials.borrow().fingerprints(),
+        }
+    }
 }

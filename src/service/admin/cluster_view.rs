@@ -23,6 +23,9 @@ pub struct ClusterView {
     pub level: u32,
     /// The ids of the voters; two lists while they change, before and after, and a quorum is a majority of each.
     pub voters: Vec<Vec<u64>>,
+    /// Fingerprints of what the answering node proves itself with to others, the preferred one first: of the keys that
+    /// its secrets give, or of its certificate.
+    pub keys: Vec<String>,
     /// Every member, by id.
     pub nodes: Vec<NodeView>,
 }
@@ -78,6 +81,7 @@ impl ClusterView {
             term: status.term,
             level: 1,
             voters: status.voters.iter().map(|ids| ids.iter().copied().collect()).collect(),
+            keys: status.keys.clone(),
             nodes,
         }
     }

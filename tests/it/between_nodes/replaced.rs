@@ -6,7 +6,7 @@ use super::{
     Busy, NOT_TAKEN, TAKEN, assert_all_run, await_said, new_secret, reload_secrets, replace,
     secret_file, start_with,
 };
-use crate::harness::{eventually, mintleaf, ms, pause, secs};
+use crate::harness::{Cluster, eventually, mintleaf, ms, pause, secs};
 use crate::mixups::reachable;
 
 #[test]
@@ -14,12 +14,17 @@ fn a_secret_is_replaced_under_load_without_a_failed_request() {
     let (old, new) = (new_secret(), new_secret());
     let mut cluster = start_with(&old);
     let busy = Busy::start(&cluster);
+    let mut shown = vec![keys(&cluster)];
     for secrets in [&[&*new, &*old][..], &[&*new]] {
         for id in cluster.ids() {
             reload_secrets(&mut cluster, id, secrets, TAKEN);
             busy.go_on();
         }
+        shown.push(keys(&cluster));
     }
+    let [before, between, after] = &shown[..] else { panic!("three stages") };
+    assert_eq!(*between, [&after[..], &before[..]].concat(), "the new key first");
+    assert_ne!(before, after);
     // Connections that were proven with the old secret are closed a second later.
     pause(ms(1_500));
     busy.end_without_a_failure();
@@ -41,6 +46,17 @@ fn a_secret_is_replaced_under_load_without_a_failed_request() {
     // With the new secret it can, and needs no restart.
     reload_secrets(&mut cluster, late, &[&new], TAKEN);
     cluster.await_ready();
+}
+
+/// The fingerprints that every node shows of its secrets, the same at each.
+fn keys(cluster: &Cluster) -> Vec<String> {
+    let of = |id| {
+        let keys = cluster.api(id).get("/v1/cluster").ok()["keys"].clone();
+        serde_json::from_value::<Vec<String>>(keys).expect("a list of fingerprints")
+    };
+    let first = of(1);
+    assert!(cluster.ids().into_iter().all(|id| of(id) == first), "a node with other keys");
+    first
 }
 
 #[test]

@@ -13,13 +13,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519,
 };
-use ring::digest;
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, TrustAnchor, UnixTime};
 use rustls::sign::CertifiedKey;
 
 use super::error::CredentialsError;
+use super::fingerprint_of;
 use super::key::NodeKey;
 use super::names::{node_name, store_name};
 
@@ -40,6 +40,8 @@ const PKCS8_HEAD: [u8; 16] = [
 pub(super) struct ClusterCa {
     key: Issuer<'static, KeyPair>,
     pub(super) anchor: TrustAnchor<'static>,
+    /// Of the public key.
+    pub(super) fingerprint: String,
     name: rustls::DistinguishedName,
 }
 
@@ -62,18 +64,18 @@ impl ClusterCa {
             KeyPair::try_from(&PrivatePkcs8KeyDer::from(private_key(secret))).map_err(failed)?;
         let mut params = CertificateParams::default();
         // The name distinguishes the CAs of two secrets.
-        let fingerprint = digest::digest(&digest::SHA256, key.public_key_raw());
-        let shown: String =
-            fingerprint.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let fingerprint = fingerprint_of(key.public_key_raw());
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, format!("mintleaf cluster {shown}"));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("mintleaf cluster {fingerprint}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let certificate = params.self_signed(&key).map_err(failed)?;
         let anchor =
             webpki::anchor_from_trusted_cert(certificate.der()).map_err(failed)?.to_owned();
         let name = rustls::DistinguishedName::in_sequence(anchor.subject.as_ref());
-        Ok(Self { key: Issuer::new(params, key), anchor, name })
+        Ok(Self { key: Issuer::new(params, key), anchor, fingerprint, name })
     }
 
     /// Signs a new key for a node and its store.

@@ -12,6 +12,7 @@ use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::error::CredentialsError;
+use super::fingerprint_of;
 use super::names::{certified_node, node_name};
 
 /// The contents of an operator's PEM files.
@@ -28,6 +29,8 @@ pub(super) struct PemFiles {
     pub(super) certified: Arc<CertifiedKey>,
     pub(super) roots: RootCertStore,
     pub(super) expires_at_s: u64,
+    /// Of the node's certificate.
+    pub(super) fingerprint: String,
 }
 
 impl PemFiles {
@@ -51,11 +54,12 @@ impl PemFiles {
         let middle =
             UnixTime::since_unix_epoch(Duration::from_secs(valid_from_s.midpoint(expires_at_s)));
         check_chain(own, intermediates, &roots, middle)?;
+        let fingerprint = fingerprint_of(own);
         let certified = CertifiedKey::from_der(chain, key, &default_provider());
         let certified = certified.map_err(|error| {
             fault("--raft-key", format_args!("is not the key of --raft-cert: {error}"))
         })?;
-        Ok(Self { certified: Arc::new(certified), roots, expires_at_s })
+        Ok(Self { certified: Arc::new(certified), roots, expires_at_s, fingerprint })
     }
 }
 
