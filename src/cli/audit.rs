@@ -51,7 +51,9 @@ fn table(entries: &[Value]) -> TextTable<7> {
     let mut table =
         TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"])
             .numbers(&["INDEX"])
-            .wrapped(&["BEFORE", "AFTER"]);
+            .wrapped(&["BEFORE", "AFTER"])
+            .dispensable(&["INDEX", "BEFORE"])
+            .shortened(&["ACTOR", "TARGET"]);
     for entry in entries {
         table.row(["index", "time", "actor", "action", "target", "before", "after"].map(|field| {
             match &entry[field] {
