@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
-use mintleaf_client::{Client, blocking};
+use mintleaf_client::{Client, Layout, Pool, blocking};
 
 /// How many ids one measured loop takes.
 const IDS: u64 = 1_000_000;
@@ -73,6 +73,16 @@ fn main() {
             }
         });
     });
+    // It makes more ids than 4,096 a millisecond, so its time runs ahead: the lease lasts an hour.
+    let lease = threads.lease_worker(Pool::new("shops").seconds(3_600)).unwrap();
+    let snowflakes = lease.into_generator(Layout::default()).unwrap();
+    group.bench_function("generator", |bench| {
+        bench.iter(|| {
+            for _ in 0..IDS {
+                black_box(snowflakes.next_id().unwrap());
+            }
+        });
+    });
     group.throughput(Throughput::Elements(2 * IDS));
     group.bench_function("next_id(tag), two threads", |bench| {
         bench.iter_custom(|rounds| {
@@ -119,10 +129,18 @@ fn serve() -> SocketAddr {
 fn answer_all(mut stream: TcpStream, next: &AtomicU64) {
     stream.set_nodelay(true).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    let mut count = 0;
+    let (mut count, mut is_lease) = (0, false);
     while let Some(Ok(line)) = lines.next() {
         if let Some((_, rest)) = line.split_once("count=") {
             count = rest.split(['&', ' ']).next().unwrap().parse().unwrap();
+        } else if line.starts_with("POST") {
+            is_lease = true;
+        } else if line.is_empty() && is_lease {
+            let body = r#"{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800003600000"}"#;
+            let head = format!("HTTP/1.1 201 Created\r\ncontent-length: {}\r\n\r\n", body.len());
+            // Its own body is left unread, so this connection carries no further request.
+            drop(stream.write_all(format!("{head}{body}").as_bytes()));
+            return;
         } else if line.is_empty() {
             let start = next.fetch_add(count, Ordering::Relaxed);
             let end = start + count;
