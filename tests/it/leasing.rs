@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
+use hyper::Method;
 use mintleaf_client::blocking::Client;
-use mintleaf_client::{Builder, Error};
+use mintleaf_client::{Builder, Error, Layout, Pool};
 use serde_json::json;
 
-use crate::harness::{Cluster, eventually, mintleaf, ms, pause, secs};
+use crate::harness::{Api, Cluster, eventually, mintleaf, ms, pause, secs};
 
 /// Leases are small, so that the users need the nodes many times a second.
 const LEASE_MAX: u32 = 200;
@@ -139,4 +141,85 @@ fn real_refusals_reach_the_caller_as_they_are() {
     });
     api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
     assert!(client.next_id("orders").unwrap() > 1_000, "above every id of before");
+}
+
+fn make_pool(api: Api, workers: &str) {
+    let headers = [("content-type", "application/json")];
+    let body = json!({ "workers": workers }).to_string();
+    assert_eq!(api.send(&Method::PUT, "/v1/pools/shops", &headers, &body).status, 200);
+}
+
+/// Snowflakes of one program after another, each with a client of its own, until the time is over.
+fn generate(builder: &Builder, number: usize, until: Instant) -> Vec<u64> {
+    let mut ids = Vec::new();
+    while Instant::now() < until {
+        let client = builder.clone().build_blocking().unwrap();
+        let lease = client.lease_worker(Pool::new("shops").seconds(5)).unwrap();
+        let snowflakes = lease.into_generator(Layout::default()).unwrap();
+        // Some go on over renewals, and some are soon followed by another, perhaps with the same worker id.
+        let ends = Instant::now() + if number.is_multiple_of(2) { secs(8) } else { ms(300) };
+        while Instant::now() < ends.min(until) {
+            match snowflakes.next_id() {
+                Ok(id) => ids.push(id),
+                // No node renewed it in time.
+                Err(error) => assert_eq!(error.code(), "unavailable"),
+            }
+            if ids.len().is_multiple_of(500) {
+                pause(ms(1));
+            }
+        }
+        client.close();
+    }
+    ids
+}
+
+#[test]
+fn programs_that_lease_worker_ids_make_no_snowflake_twice() {
+    let mut cluster = mintleaf().cluster(3);
+    cluster.await_ready();
+    make_pool(cluster.api(1), "0-31");
+    let until = Instant::now() + secs(12);
+    let programs: Vec<_> = (0..4)
+        .map(|number| {
+            let builder = builder(&cluster);
+            std::thread::spawn(move || generate(&builder, number, until))
+        })
+        .collect();
+    pause(secs(1));
+    let leader = cluster.leader();
+    cluster.kill(leader);
+    pause(secs(4));
+    cluster.start_node(leader);
+    let mut all = Vec::new();
+    for program in programs {
+        let mut ids = program.join().expect("a call failed");
+        assert!(ids.len() > 1_000, "only {}", ids.len());
+        all.append(&mut ids);
+    }
+    let taken = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), taken, "snowflakes were made twice");
+}
+
+#[test]
+fn a_worker_id_that_is_given_back_is_leased_again_above_its_last_stamp() {
+    let node = mintleaf().dev();
+    make_pool(node.api(), "7");
+    let client = Client::builder().endpoints([format!("http://{}", node.api().0)]);
+    let client = client.build_blocking().unwrap();
+    let first = client.lease_worker("shops").unwrap();
+    let last_ms = first.from_ms() + 20;
+    assert!(
+        first.worker_id() == 7 && first.may_stamp(last_ms) && !first.may_stamp(first.until_ms())
+    );
+    assert_eq!(client.lease_worker("shops").unwrap_err().code(), "exhausted");
+    assert_eq!(client.lease_worker("nothing").unwrap_err().code(), "not_found");
+    first.close_blocking();
+    assert!(!first.may_stamp(last_ms));
+    let second = client.lease_worker("shops").unwrap();
+    assert!(second.worker_id() == 7 && second.from_ms() > last_ms, "{first:?} {second:?}");
+    drop(second);
+    let again = || client.lease_worker("shops").ok();
+    eventually("a lease that was dropped to be given back", secs(5), again);
 }

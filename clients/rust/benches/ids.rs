@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use criterion::{Criterion, Throughput};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput};
 use mintleaf_client::{Client, Layout, Pool, blocking};
 
 /// How many ids one measured loop takes.
@@ -73,8 +74,17 @@ fn main() {
             }
         });
     });
+    generate(&mut group, &threads);
+    from_two_threads(&mut group, &threads);
+    group.finish();
+    client.close();
+    criterion.final_summary();
+}
+
+/// Snowflakes of a leased worker id.
+fn generate(group: &mut BenchmarkGroup<'_, WallTime>, client: &blocking::Client) {
     // It makes more ids than 4,096 a millisecond, so its time runs ahead: the lease lasts an hour.
-    let lease = threads.lease_worker(Pool::new("shops").seconds(3_600)).unwrap();
+    let lease = client.lease_worker(Pool::new("shops").seconds(3_600)).unwrap();
     let snowflakes = lease.into_generator(Layout::default()).unwrap();
     group.bench_function("generator", |bench| {
         bench.iter(|| {
@@ -83,6 +93,9 @@ fn main() {
             }
         });
     });
+}
+
+fn from_two_threads(group: &mut BenchmarkGroup<'_, WallTime>, client: &blocking::Client) {
     group.throughput(Throughput::Elements(2 * IDS));
     group.bench_function("next_id(tag), two threads", |bench| {
         bench.iter_custom(|rounds| {
@@ -91,7 +104,7 @@ fn main() {
                 for _ in 0..2 {
                     scope.spawn(|| {
                         for _ in 0..rounds * IDS {
-                            black_box(threads.next_id(black_box("orders")).unwrap());
+                            black_box(client.next_id(black_box("orders")).unwrap());
                         }
                     });
                 }
@@ -99,9 +112,6 @@ fn main() {
             began.elapsed()
         });
     });
-    group.finish();
-    client.close();
-    criterion.final_summary();
 }
 
 /// The result of a future that is ready without a wait.

@@ -10,7 +10,7 @@ const CLOSED: u64 = 1 << 63;
 /// The milliseconds of one lease, and the highest one that was granted.
 #[derive(Debug)]
 pub(crate) struct Stamps {
-    from_ms: u64,
+    pub(crate) from_ms: u64,
     /// It only grows.
     until_ms: AtomicU64,
     /// The highest millisecond that was granted, or the one before the first; and [`CLOSED`].
@@ -22,10 +22,6 @@ impl Stamps {
     pub(crate) fn new(from_ms: u64, until_ms: u64) -> Self {
         let word = AtomicU64::new(from_ms - 1);
         Self { from_ms, until_ms: AtomicU64::new(until_ms), word }
-    }
-
-    pub(crate) fn from_ms(&self) -> u64 {
-        self.from_ms
     }
 
     pub(crate) fn until_ms(&self) -> u64 {

@@ -61,7 +61,7 @@ impl WorkerLease {
 
     /// The first Unix millisecond that may be stamped with the worker id.
     pub fn from_ms(&self) -> u64 {
-        self.lease.stamps.from_ms()
+        self.lease.stamps.from_ms
     }
 
     /// The first Unix millisecond that may not be stamped. A renewal moves it further.

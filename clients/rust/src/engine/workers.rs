@@ -74,7 +74,7 @@ impl Lease {
 
     /// The lease's own time: the first millisecond when its answer arrived, and then by a monotonic clock.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.stamps.from_ms() + self.granted.elapsed().as_millis() as u64
+        self.stamps.from_ms + self.granted.elapsed().as_millis() as u64
     }
 }
 

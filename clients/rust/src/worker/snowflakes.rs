@@ -66,7 +66,7 @@ impl Layout {
                 format!("worker id {} has more than {} bits", lease.worker_id, self.worker_bits);
             return Err(Error::InvalidArgument(fault));
         }
-        let from_ms = lease.stamps.from_ms();
+        let from_ms = lease.stamps.from_ms;
         match self.time(from_ms) {
             Some(_) => Ok(()),
             None => Err(Error::InvalidArgument(format!(
@@ -110,7 +110,7 @@ impl WorkerSnowflakes {
         Ok(Self {
             ids: Ids::after(last, layout.worker_bits, layout.sequence_bits),
             origin: lease.granted,
-            time_at_origin: AtomicU64::new(lease.stamps.from_ms() - layout.epoch_ms),
+            time_at_origin: AtomicU64::new(lease.stamps.from_ms - layout.epoch_ms),
             layout,
             begin: Mutex::new(()),
             owner,
