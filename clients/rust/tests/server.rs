@@ -1,26 +1,18 @@
-//! The client over real connections, against servers that die in the middle of an answer, hang, close kept
-//! connections, or speak TLS.
+//! The client over real connections, where `conformance` does not look: what it closes, TLS, and its settings.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
 #[path = "server/double.rs"]
 mod double;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use double::{Reply, Server, ids, ranges};
+use double::{Reply, Server, ids};
 use mintleaf_client::{Client, Error, blocking};
 
 fn client<'a>(servers: impl IntoIterator<Item = &'a Server>) -> blocking::Client {
     let endpoints = servers.into_iter().map(Server::url);
     Client::builder().endpoints(endpoints).build_blocking().unwrap()
-}
-
-/// Takes ids of a tag until the server has seen a request for a lease.
-fn take(client: &blocking::Client, count: usize) -> Vec<u64> {
-    (0..count).map(|_| client.next_id("orders").unwrap()).collect()
 }
 
 #[test]
@@ -44,107 +36,6 @@ fn requests_say_who_asks_what_and_for_how_many() {
 }
 
 #[test]
-fn node_dies_during_the_answer() {
-    // In the middle of a number, and right after a complete range.
-    for cut_at in [
-        br#"{"ranges":[{"start":"900"#.len(),
-        br#"{"ranges":[{"start":"900000","end":"900101"}"#.len(),
-    ] {
-        let dying = Server::start(move |request| match request.contains("ranges") {
-            true => {
-                let body = ranges(request, 900_000);
-                let Reply::Whole(body) = body else { panic!("{body:?}") };
-                Reply::CutOff(body, cut_at)
-            }
-            false => Reply::Close,
-        });
-        let well = Server::counting();
-        let client = client([&dying, &well]);
-        let ids = take(&client, 2_000);
-        assert_eq!(ids, (1..=2_000).collect::<Vec<_>>(), "no id of an answer that broke off");
-    }
-}
-
-#[test]
-fn node_dies_before_the_answer() {
-    let dead = Server::start(|_| Reply::Close);
-    let gone = Server::start(|_| Reply::Close);
-    let gone_url = gone.url();
-    drop(gone); // nobody listens there any more
-    let well = Server::counting();
-    let endpoints = [dead.url(), gone_url, well.url()];
-    let client = Client::builder().endpoints(endpoints).build_blocking().unwrap();
-    assert_eq!(take(&client, 2_000), (1..=2_000).collect::<Vec<_>>());
-}
-
-#[test]
-fn answer_is_slow() {
-    let is_late = Arc::new(AtomicBool::new(false));
-    let slow = Server::start({
-        let is_late = Arc::clone(&is_late);
-        move |request| {
-            if is_late.load(Ordering::SeqCst) {
-                return Reply::Close;
-            }
-            while !is_late.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            ids(request, 900_000)
-        }
-    });
-    let well = Server::counting();
-    let build = || {
-        Client::builder()
-            .endpoints([slow.url(), well.url()])
-            .attempt_timeout(Duration::from_millis(100))
-            .timeout(Duration::from_secs(30))
-            .build_blocking()
-            .unwrap()
-    };
-    // Each client asks the servers in its own random order. This client's one call is answered, so no request
-    // is under way.
-    let client = loop {
-        let client = build();
-        assert!(client.next_id("orders").unwrap() < 900_000, "another endpoint answered");
-        if !slow.requests().is_empty() {
-            break client;
-        }
-    };
-    is_late.store(true, Ordering::SeqCst);
-    let ids = take(&client, 10_000);
-    assert!(ids.iter().all(|&id| id < 900_000), "an id of an answer that had been given up");
-}
-
-#[test]
-fn malformed_answer() {
-    let too_long = " ".repeat(1 << 20);
-    for body in ["<html>".to_owned(), r#"{"ids":["0"]}"#.to_owned(), too_long + r#"{"ids":["7"]}"#]
-    {
-        let bad = Server::start(move |_| Reply::Whole(body.clone()));
-        let well = Server::counting();
-        assert_eq!(take(&client([&bad, &well]), 3), [1, 2, 3]);
-    }
-}
-
-#[test]
-fn kept_connection_was_closed() {
-    let server = Server::counting();
-    let client = Client::builder()
-        .endpoints([server.url()])
-        // As long as the longest rest.
-        .timeout(Duration::from_secs(5))
-        .build_blocking()
-        .unwrap();
-    client.next_id_of("chat", "room").unwrap();
-    for _ in 0..20 {
-        server.close_connections();
-        client.next_id_of("chat", "room").unwrap();
-    }
-    assert_eq!(server.requests().len(), 21, "each request arrives once");
-    assert_eq!(server.connections(), 21, "on a new connection");
-}
-
-#[test]
 fn a_connection_is_kept_between_requests() {
     let server = Server::counting();
     let client = client([&server]);
@@ -152,19 +43,6 @@ fn a_connection_is_kept_between_requests() {
         client.next_id_of("chat", "room").unwrap();
     }
     assert_eq!(server.connections(), 1);
-}
-
-#[test]
-fn lease_false_is_never_kept() {
-    let server = Server::never_keep();
-    let client = client([&server]);
-    assert_eq!(take(&client, 3), [1, 2, 3]);
-    assert_eq!(client.next_ids("orders", 4), Ok(vec![4, 5, 6, 7]));
-    assert_eq!(client.handle("orders").unwrap().next_id(), Ok(8));
-    let counts: Vec<_> = server.requests().iter().map(|head| head[..35].to_owned()).collect();
-    let expected =
-        [1, 1, 1, 4, 1].map(|count| format!("GET /v1/segment/orders?count={count} HTTP"));
-    assert_eq!(counts, expected);
 }
 
 #[test]
@@ -185,21 +63,6 @@ fn close_while_leasing() {
     assert_eq!(client.next_id("orders"), Err(Error::Closed));
     // When `close` returns, the thread has ended, and its connections with it.
     silent.await_no_connection();
-}
-
-#[test]
-fn redirects_are_not_followed() {
-    let trap = Server::counting();
-    let url = trap.url();
-    let sly = Server::start(move |_| Reply::Redirect(format!("{url}/v1/segment/orders?count=1")));
-    let client = Client::builder()
-        .endpoints([sly.url()])
-        .token("mlt_secret")
-        .timeout(Duration::from_millis(300))
-        .build_blocking()
-        .unwrap();
-    assert!(matches!(client.next_id("orders"), Err(Error::Unavailable(_))));
-    assert!(trap.requests().is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Leases of worker ids: their renewals, a new one for a generator whose lease is lost, and their end.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,18 @@ pub(crate) struct Worker {
     pub(crate) pool: Pool,
     lease: Mutex<Arc<Lease>>,
     used: watch::Sender<Use>,
+    /// For a generator: what its time was when its clock began, or [`OVER`] once nothing is granted any more.
+    pub(crate) time_at_origin: AtomicU64,
 }
+
+/// Whole milliseconds.
+#[inline]
+pub(crate) fn millis(duration: Duration) -> u64 {
+    duration.as_secs() * 1_000 + u64::from(duration.subsec_millis())
+}
+
+/// A time that is after that of every id.
+pub(crate) const OVER: u64 = 1 << 62;
 
 /// What a worker id is leased for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +85,7 @@ impl Lease {
 
     /// The lease's own time: the first millisecond when its answer arrived, and then by a monotonic clock.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.stamps.from_ms + self.granted.elapsed().as_millis() as u64
+        self.stamps.from_ms + millis(self.granted.elapsed())
     }
 }
 
@@ -83,8 +94,9 @@ impl Worker {
         Arc::clone(&self.lock())
     }
 
-    /// From now on a lost lease is followed by another.
-    pub(crate) fn generate(&self) {
+    /// From now on a lost lease is followed by another. The generator's clock begins at `time`.
+    pub(crate) fn generate(&self, time: u64) {
+        self.time_at_origin.store(time, Ordering::Relaxed);
         self.used.send_if_modified(|used| {
             let is_first = *used == Use::Stamps;
             if is_first {
@@ -117,6 +129,7 @@ impl Worker {
         self.used.send_replace(Use::Nothing);
         let lease = self.lock();
         let last_ms = lease.stamps.close()?;
+        self.time_at_origin.store(OVER, Ordering::Relaxed);
         let (pool, lease_name) = (self.pool.name.clone(), lease.name.clone());
         (!lease.is_lost()).then_some(Request::GiveBack { pool, lease: lease_name, last_ms })
     }
@@ -153,7 +166,12 @@ impl Engine {
     /// Keeps a lease, and renews it. If the client is closed, its milliseconds are wasted.
     fn hold(self: &Arc<Self>, pool: Pool, grant: Grant) -> Result<Arc<Worker>, Error> {
         let lease = Mutex::new(Arc::new(Lease::new(grant)));
-        let worker = Arc::new(Worker { pool, lease, used: watch::Sender::new(Use::Stamps) });
+        let worker = Arc::new(Worker {
+            pool,
+            lease,
+            used: watch::Sender::new(Use::Stamps),
+            time_at_origin: AtomicU64::new(OVER),
+        });
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         if registry.is_closed {
             return Err(Error::Closed);

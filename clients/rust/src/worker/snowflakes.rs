@@ -1,12 +1,12 @@
 //! Snowflake ids of a leased worker id.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::Owner;
-use crate::engine::workers::Lease;
+use crate::engine::workers::{Lease, OVER, millis};
 use crate::error::Error;
 use crate::stamps::Ids;
 
@@ -90,9 +90,8 @@ impl Layout {
 /// generator by reference.
 pub struct WorkerSnowflakes {
     ids: Ids,
-    /// What [`Instant`]s are measured from, and what the lease's time was then, in milliseconds since the epoch.
+    /// What the time is measured from. The worker has the time that it was then.
     origin: Instant,
-    time_at_origin: AtomicU64,
     layout: Layout,
     /// Held while a millisecond is begun.
     begin: Mutex<()>,
@@ -104,13 +103,12 @@ impl WorkerSnowflakes {
         layout.check()?;
         let lease = owner.worker().lease();
         layout.check_lease(&lease)?;
-        owner.worker().generate();
+        owner.worker().generate(lease.stamps.from_ms - layout.epoch_ms);
         // Milliseconds that the owner stamped by itself are its own.
         let last = lease.stamps.highest() - layout.epoch_ms;
         Ok(Self {
             ids: Ids::after(last, layout.worker_bits, layout.sequence_bits),
             origin: lease.granted,
-            time_at_origin: AtomicU64::new(lease.stamps.from_ms - layout.epoch_ms),
             layout,
             begin: Mutex::new(()),
             owner,
@@ -123,8 +121,8 @@ impl WorkerSnowflakes {
     /// [`Error::Unavailable`] when the lease has ended and no node could be reached for more, [`Error::Closed`].
     #[inline]
     pub fn next_id(&self) -> Result<u64, Error> {
-        let since = self.origin.elapsed().as_millis() as u64;
-        match self.ids.next(self.time_at_origin.load(Ordering::Relaxed) + since) {
+        let since = millis(self.origin.elapsed());
+        match self.ids.next(self.owner.worker().time_at_origin.load(Ordering::Relaxed) + since) {
             Some(id) => Ok(id),
             None => self.begin(),
         }
@@ -136,30 +134,36 @@ impl WorkerSnowflakes {
     fn begin(&self) -> Result<u64, Error> {
         let _begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = self.owner.worker().lease();
+        if self.owner.worker().is_closed() {
+            return Err(self.ended(&lease));
+        }
         self.layout.check_lease(&lease)?;
         let now = lease.now_ms();
         if let Some(id) = self.ids.next(now.saturating_sub(self.layout.epoch_ms)) {
             return Ok(id);
         }
-        let last = self.ids.time() + self.layout.epoch_ms;
-        let ms = now.max(last + 1);
-        let time = self.layout.time(ms).filter(|_| lease.stamps.grant(ms));
-        let Some(time) = time else { return Err(self.ended(&lease)) };
-        // Where a new lease has another clock.
-        let since = self.origin.elapsed().as_millis() as u64;
+        // A new lease has another clock. This is stored before the millisecond is granted: after a close, it is not.
+        let since = millis(self.origin.elapsed());
         let at_origin = lease.now_ms().saturating_sub(self.layout.epoch_ms).saturating_sub(since);
-        self.time_at_origin.store(at_origin, Ordering::Relaxed);
-        Ok(self.ids.begin(time, u64::from(lease.worker_id)))
+        self.owner.worker().time_at_origin.store(at_origin, Ordering::Relaxed);
+        let ms = now.max(self.ids.time() + self.layout.epoch_ms + 1);
+        match self.layout.time(ms).filter(|_| lease.stamps.grant(ms)) {
+            Some(time) => Ok(self.ids.begin(time, u64::from(lease.worker_id))),
+            None => Err(self.ended(&lease)),
+        }
     }
 
+    #[cold]
     fn ended(&self, lease: &Lease) -> Error {
-        if self.owner.worker().is_closed() {
+        let worker = self.owner.worker();
+        if worker.is_closed() {
+            worker.time_at_origin.store(OVER, Ordering::Relaxed);
             return Error::Closed;
         }
-        let until_ms = lease.stamps.until_ms();
         Error::Unavailable(format!(
-            "the lease of worker id {} ended at {until_ms}, and no node has renewed it",
-            lease.worker_id
+            "the lease of worker id {} ended at {}, and no node has renewed it",
+            lease.worker_id,
+            lease.stamps.until_ms()
         ))
     }
 

@@ -15,14 +15,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 pub(crate) enum Reply {
     /// 200 with this body.
     Whole(String),
-    /// The head announces this body, but the connection ends after this number of bytes of it.
-    CutOff(String, usize),
-    /// The connection ends.
-    Close,
     /// The server sends nothing.
     Silence,
-    /// 307 to this address.
-    Redirect(String),
 }
 
 type Acts = dyn Fn(&str) -> Reply + Send + Sync;
@@ -51,17 +45,12 @@ impl Server {
 
     /// Starts a server that answers like a node, with ids from 1 on.
     pub(crate) fn counting() -> Self {
-        Self::start_with(counter(false), None)
-    }
-
-    /// The same, but its answers must not be kept.
-    pub(crate) fn never_keep() -> Self {
-        Self::start_with(counter(true), None)
+        Self::start_with(counter(), None)
     }
 
     /// Starts a server that answers like a node, over TLS.
     pub(crate) fn with_tls(authority: &Authority) -> Self {
-        Self::start_with(counter(false), Some(authority.server()))
+        Self::start_with(counter(), Some(authority.server()))
     }
 
     fn start_with(act: Box<Acts>, tls: Option<Arc<ServerConfig>>) -> Self {
@@ -173,20 +162,10 @@ impl Shared {
 
     /// Sends the reply; `None` when the connection must end.
     fn reply(&self, stream: &mut impl Write, reply: Reply) -> Option<()> {
-        let head = |status: &str, length: usize| {
-            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n")
-        };
         let answer = match reply {
-            Reply::Whole(body) => format!("{}\r\n{body}", head("200 OK", body.len())),
-            Reply::CutOff(body, cut_at) => {
-                let part = format!("{}\r\n{}", head("200 OK", body.len()), &body[..cut_at]);
-                stream.write_all(part.as_bytes()).ok()?;
-                return None;
+            Reply::Whole(body) => {
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
             }
-            Reply::Redirect(to) => {
-                format!("{}location: {to}\r\n\r\n", head("307 Temporary Redirect", 0))
-            }
-            Reply::Close => return None,
             Reply::Silence => {
                 while !self.has_ended.load(Ordering::SeqCst) {
                     wait(Duration::from_millis(5));
@@ -224,19 +203,11 @@ pub(crate) fn ranges(request: &str, start: u64) -> Reply {
     Reply::Whole(format!(r#"{{"ranges":[{{"start":"{start}","end":"{end}"}}],"more":0}}"#))
 }
 
-fn counter(is_never_kept: bool) -> Box<Acts> {
+fn counter() -> Box<Acts> {
     let next = AtomicU64::new(1);
     Box::new(move |request| {
         let start = next.fetch_add(count(request), Ordering::SeqCst);
-        let is_by_call = is_never_kept || request.contains("/v1/sequence/");
-        let whole =
-            if request.contains("ranges") { ranges(request, start) } else { ids(request, start) };
-        match whole {
-            Reply::Whole(body) if is_by_call => {
-                Reply::Whole(format!(r#"{},"lease":false}}"#, body.trim_end_matches('}')))
-            }
-            other => other,
-        }
+        if request.contains("ranges") { ranges(request, start) } else { ids(request, start) }
     })
 }
 
