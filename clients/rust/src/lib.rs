@@ -29,6 +29,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `sync` | Pure: the atomics of the cursor and of stamps |
+//! | `clock` | A monotonic clock that is quick to read |
 //! | `error` | Pure: the errors of a call |
 //! | `endpoints` | Pure: which endpoint is asked next, and which rest |
 //! | `lease` | Pure: what is held, which calls wait for it, and when more is asked for |
@@ -66,6 +67,7 @@ mod readme {}
 mod answer;
 pub mod blocking;
 mod client;
+mod clock;
 mod endpoints;
 mod engine;
 mod error;

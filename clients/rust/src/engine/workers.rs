@@ -3,15 +3,16 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Engine;
 use super::network::Outcome;
 use super::slot::Waiter;
 use crate::answer::Grant;
+use crate::clock;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::request::Request;
@@ -25,8 +26,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Lease {
     pub(crate) worker_id: u32,
     pub(crate) stamps: Stamps,
-    /// When its answer arrived.
-    pub(crate) granted: Instant,
+    /// When its answer arrived: by [`clock`], and by the clock of timers.
+    granted_ms: u64,
+    granted: Instant,
     /// Its name in paths.
     name: String,
     is_lost: AtomicBool,
@@ -38,17 +40,11 @@ pub(crate) struct Worker {
     pub(crate) pool: Pool,
     lease: Mutex<Arc<Lease>>,
     used: watch::Sender<Use>,
-    /// For a generator: what its time was when its clock began, or [`OVER`] once nothing is granted any more.
-    pub(crate) time_at_origin: AtomicU64,
+    /// For a generator: what to add to the clock for its time, or [`OVER`] once nothing is granted any more.
+    pub(crate) ahead_of_clock: AtomicU64,
 }
 
-/// Whole milliseconds.
-#[inline]
-pub(crate) fn millis(duration: Duration) -> u64 {
-    duration.as_secs() * 1_000 + u64::from(duration.subsec_millis())
-}
-
-/// A time that is after that of every id.
+/// With any time of the clock, it is after that of every id.
 pub(crate) const OVER: u64 = 1 << 62;
 
 /// What a worker id is leased for.
@@ -73,6 +69,7 @@ impl Lease {
         Self {
             worker_id: grant.worker_id,
             stamps: Stamps::new(grant.from_ms, grant.until_ms),
+            granted_ms: clock::now_ms(),
             granted: Instant::now(),
             name: grant.lease,
             is_lost: AtomicBool::new(false),
@@ -85,7 +82,12 @@ impl Lease {
 
     /// The lease's own time: the first millisecond when its answer arrived, and then by a monotonic clock.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.stamps.from_ms + millis(self.granted.elapsed())
+        self.stamps.from_ms + (clock::now_ms() - self.granted_ms)
+    }
+
+    /// What to add to the clock for a time since this epoch. It wraps around, as the sum does.
+    pub(crate) fn ahead_of_clock(&self, epoch_ms: u64) -> u64 {
+        (self.stamps.from_ms - epoch_ms).wrapping_sub(self.granted_ms)
     }
 }
 
@@ -94,9 +96,9 @@ impl Worker {
         Arc::clone(&self.lock())
     }
 
-    /// From now on a lost lease is followed by another. The generator's clock begins at `time`.
-    pub(crate) fn generate(&self, time: u64) {
-        self.time_at_origin.store(time, Ordering::Relaxed);
+    /// From now on a lost lease is followed by another.
+    pub(crate) fn generate(&self, ahead_of_clock: u64) {
+        self.ahead_of_clock.store(ahead_of_clock, Ordering::Relaxed);
         self.used.send_if_modified(|used| {
             let is_first = *used == Use::Stamps;
             if is_first {
@@ -129,7 +131,7 @@ impl Worker {
         self.used.send_replace(Use::Nothing);
         let lease = self.lock();
         let last_ms = lease.stamps.close()?;
-        self.time_at_origin.store(OVER, Ordering::Relaxed);
+        self.ahead_of_clock.store(OVER, Ordering::Relaxed);
         let (pool, lease_name) = (self.pool.name.clone(), lease.name.clone());
         (!lease.is_lost()).then_some(Request::GiveBack { pool, lease: lease_name, last_ms })
     }
@@ -170,7 +172,7 @@ impl Engine {
             pool,
             lease,
             used: watch::Sender::new(Use::Stamps),
-            time_at_origin: AtomicU64::new(OVER),
+            ahead_of_clock: AtomicU64::new(OVER),
         });
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         if registry.is_closed {
@@ -211,14 +213,14 @@ impl Engine {
         let lease = worker.lease();
         let (pool, seconds) = (worker.pool.name.clone(), worker.pool.seconds);
         let request = Request::Renewal { pool, lease: lease.name.clone(), seconds };
-        let mut next = tokio::time::Instant::from_std(lease.granted) + worker.half();
+        let mut next = lease.granted + worker.half();
         loop {
             sleep_until(next).await;
             match self.insist(&request).await {
                 Ok(grant) => lease.stamps.renew(grant.until_ms),
                 Err(_) => return lease.is_lost.store(true, Ordering::Relaxed),
             }
-            next = tokio::time::Instant::now() + worker.half();
+            next = Instant::now() + worker.half();
         }
     }
 

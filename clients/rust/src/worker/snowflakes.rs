@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use super::Owner;
-use crate::engine::workers::{Lease, OVER, millis};
+use crate::clock;
+use crate::engine::workers::{Lease, OVER};
 use crate::error::Error;
 use crate::stamps::Ids;
 
@@ -90,8 +90,6 @@ impl Layout {
 /// generator by reference.
 pub struct WorkerSnowflakes {
     ids: Ids,
-    /// What the time is measured from. The worker has the time that it was then.
-    origin: Instant,
     layout: Layout,
     /// Held while a millisecond is begun.
     begin: Mutex<()>,
@@ -103,12 +101,11 @@ impl WorkerSnowflakes {
         layout.check()?;
         let lease = owner.worker().lease();
         layout.check_lease(&lease)?;
-        owner.worker().generate(lease.stamps.from_ms - layout.epoch_ms);
+        owner.worker().generate(lease.ahead_of_clock(layout.epoch_ms));
         // Milliseconds that the owner stamped by itself are its own.
         let last = lease.stamps.highest() - layout.epoch_ms;
         Ok(Self {
             ids: Ids::after(last, layout.worker_bits, layout.sequence_bits),
-            origin: lease.granted,
             layout,
             begin: Mutex::new(()),
             owner,
@@ -121,8 +118,8 @@ impl WorkerSnowflakes {
     /// [`Error::Unavailable`] when the lease has ended and no node could be reached for more, [`Error::Closed`].
     #[inline]
     pub fn next_id(&self) -> Result<u64, Error> {
-        let since = millis(self.origin.elapsed());
-        match self.ids.next(self.owner.worker().time_at_origin.load(Ordering::Relaxed) + since) {
+        let ahead = self.owner.worker().ahead_of_clock.load(Ordering::Relaxed);
+        match self.ids.next(ahead.wrapping_add(clock::now_ms())) {
             Some(id) => Ok(id),
             None => self.begin(),
         }
@@ -143,9 +140,8 @@ impl WorkerSnowflakes {
             return Ok(id);
         }
         // A new lease has another clock. This is stored before the millisecond is granted: after a close, it is not.
-        let since = millis(self.origin.elapsed());
-        let at_origin = lease.now_ms().saturating_sub(self.layout.epoch_ms).saturating_sub(since);
-        self.owner.worker().time_at_origin.store(at_origin, Ordering::Relaxed);
+        let ahead = lease.ahead_of_clock(self.layout.epoch_ms);
+        self.owner.worker().ahead_of_clock.store(ahead, Ordering::Relaxed);
         let ms = now.max(self.ids.time() + self.layout.epoch_ms + 1);
         match self.layout.time(ms).filter(|_| lease.stamps.grant(ms)) {
             Some(time) => Ok(self.ids.begin(time, u64::from(lease.worker_id))),
@@ -157,7 +153,7 @@ impl WorkerSnowflakes {
     fn ended(&self, lease: &Lease) -> Error {
         let worker = self.owner.worker();
         if worker.is_closed() {
-            worker.time_at_origin.store(OVER, Ordering::Relaxed);
+            worker.ahead_of_clock.store(OVER, Ordering::Relaxed);
             return Error::Closed;
         }
         Error::Unavailable(format!(
