@@ -1,6 +1,6 @@
 package io.mintleaf.client;
 
-/** The ids of one call, of whose answer nothing is kept. */
+/** What one call asks for itself: nothing of the answer is kept. */
 final class AloneGoal implements Flight.Goal {
   private final Line line;
   private final Call call;
@@ -17,7 +17,7 @@ final class AloneGoal implements Flight.Goal {
 
   @Override
   public void answered(Answer answer) throws MalformedAnswer {
-    call.give(Ids.oneByOne(answer.json(), call.wanted).texts);
+    call.answered(answer);
     line.aloneEnded(call, null);
   }
 

@@ -61,6 +61,15 @@ final class Answer {
     throw new MalformedAnswer("no JSON object");
   }
 
+  /** Returns a member that is a text. */
+  static String text(Map<String, Object> members, String name) throws MalformedAnswer {
+    Object value = members.get(name);
+    if (value instanceof String) {
+      return (String) value;
+    }
+    throw new MalformedAnswer(name + " is no string");
+  }
+
   private static String string(Object value) {
     return value instanceof String ? (String) value : null;
   }

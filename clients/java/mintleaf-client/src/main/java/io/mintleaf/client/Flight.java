@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The attempts for one lease or one call, one after the other, until one is answered or the deadline
+ * The attempts for one lease, one renewal or one call, one after the other, until one is answered or the deadline
  * comes. Between attempts it holds no thread.
  */
 final class Flight implements Runnable {
@@ -13,7 +13,7 @@ final class Flight implements Runnable {
     /** Returns whether nobody wants the answer any more. */
     boolean isOver();
 
-    /** Uses the answer, whose status is 200. A {@link MalformedAnswer} makes it a failed attempt. */
+    /** Uses the answer, whose status says that all was done. A {@link MalformedAnswer} makes it a failed attempt. */
     void answered(Answer answer) throws MalformedAnswer;
 
     /** Ends without ids, as all nodes would say the same. */
@@ -28,16 +28,16 @@ final class Flight implements Runnable {
 
   private final FlightControl control;
   private final Goal goal;
-  private final String path;
+  private final Request request;
   private final long deadline;
   private boolean attempted;
   /** The endpoint that said to wait until {@link #stayUntil}, or null. */
   private Endpoint stay;
   private long stayUntil;
 
-  Flight(FlightControl control, String path, long deadline, Goal goal) {
+  Flight(FlightControl control, Request request, long deadline, Goal goal) {
     this.control = control;
-    this.path = path;
+    this.request = request;
     this.deadline = deadline;
     this.goal = goal;
   }
@@ -77,7 +77,7 @@ final class Flight implements Runnable {
     long until = Math.min(deadline - begun, control.attemptNanos);
     control.stats.request();
     try {
-      return judge(endpoint, begun, control.transport.get(endpoint, path, begun + until));
+      return judge(endpoint, begun, control.transport.send(endpoint, request, begun + until));
     } catch (IOException e) {
       MintleafException why = MintleafException.unavailable(endpoint + ": " + e.getMessage());
       boolean cutShort = until < control.attemptNanos && deadline - control.ticker.nanos() <= 0;
@@ -91,7 +91,7 @@ final class Flight implements Runnable {
   }
 
   private boolean judge(Endpoint endpoint, long begun, Answer answer) throws IOException {
-    if (answer.status == 200) {
+    if (request.isDoneBy(answer.status)) {
       goal.answered(answer);
       control.endpoints.answered(endpoint);
       return true;

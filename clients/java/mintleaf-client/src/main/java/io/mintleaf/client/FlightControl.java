@@ -6,6 +6,9 @@ import java.util.concurrent.TimeUnit;
 final class FlightControl {
   /** How long a lease ahead may take, which no call waits for yet. */
   static final long AHEAD_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final long REFUSED_REST_NANOS = TimeUnit.SECONDS.toNanos(5);
+  /** So far away that a flight's goal is over before. */
+  private static final long UNTIL_OVER_NANOS = Long.MAX_VALUE / 2;
 
   final Ticker ticker;
   final Endpoints endpoints;
@@ -37,8 +40,18 @@ final class FlightControl {
     return ticker.nanos() + callNanos;
   }
 
+  /** Begins a flight that goes on until a node answers or its goal is over, and returns at once. */
+  void beginUntilOver(Request request, Flight.Goal goal) {
+    begin(request, ticker.nanos() + UNTIL_OVER_NANOS, goal);
+  }
+
+  /** Runs the task some time after a refusal that may not last. */
+  void againAfterRefusal(Runnable task) {
+    threads.executeAfter(task, REFUSED_REST_NANOS);
+  }
+
   /** Begins a flight and returns at once. */
-  void begin(String path, long deadline, Flight.Goal goal) {
-    threads.execute(new Flight(this, path, deadline, goal));
+  void begin(Request request, long deadline, Flight.Goal goal) {
+    threads.execute(new Flight(this, request, deadline, goal));
   }
 }

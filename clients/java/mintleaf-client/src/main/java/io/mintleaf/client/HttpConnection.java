@@ -165,10 +165,18 @@ final class HttpConnection implements Closeable {
     return Long.parseLong(value);
   }
 
-  /** Returns the bytes of a {@code GET} request. */
-  static byte[] get(Endpoint endpoint, String path, String fields) {
-    String head = "GET " + path + " HTTP/1.1\r\nHost: " + endpoint.authority() + "\r\n" + fields + "\r\n";
-    return head.getBytes(StandardCharsets.ISO_8859_1);
+  /** Returns the bytes of a request. */
+  static byte[] bytes(Endpoint endpoint, Request request, String fields) {
+    StringBuilder text = new StringBuilder(request.method + " " + request.path + " HTTP/1.1\r\nHost: ");
+    text.append(endpoint.authority()).append("\r\n").append(fields);
+    if (request.json != null) {
+      text.append("Content-Type: application/json\r\n");
+    }
+    String body = request.json == null ? "" : request.json;
+    if (!request.method.equals("GET")) {
+      text.append("Content-Length: ").append(body.getBytes(StandardCharsets.UTF_8).length).append("\r\n");
+    }
+    return text.append("\r\n").append(body).toString().getBytes(StandardCharsets.UTF_8);
   }
 
   @Override

@@ -57,8 +57,8 @@ final class HttpTransport implements Transport {
   }
 
   @Override
-  public Answer get(Endpoint endpoint, String path, long deadline) throws IOException {
-    byte[] request = HttpConnection.get(endpoint, path, fields);
+  public Answer send(Endpoint endpoint, Request asked, long deadline) throws IOException {
+    byte[] request = HttpConnection.bytes(endpoint, asked, fields);
     HttpConnection kept = takeResting(endpoint);
     if (kept != null) {
       try {

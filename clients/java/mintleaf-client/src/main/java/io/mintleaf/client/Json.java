@@ -36,6 +36,19 @@ final class Json {
     return value;
   }
 
+  /** Returns a text as a JSON string. */
+  static String quoted(String text) {
+    StringBuilder quoted = new StringBuilder("\"");
+    for (char c : text.toCharArray()) {
+      if (c < ' ' || c == '"' || c == '\\') {
+        quoted.append(String.format("\\u%04x", (int) c));
+      } else {
+        quoted.append(c);
+      }
+    }
+    return quoted.append('"').toString();
+  }
+
   private Object value(int depth) throws MalformedAnswer {
     if (depth > DEPTH_MAX) {
       throw wrong();

@@ -39,7 +39,7 @@ final class Line extends Dispenser {
   private final long freshNanos;
   private final LeaseSize size;
   private final LeaseBuffer buffer = new LeaseBuffer();
-  private final ArrayDeque<Call> waiting = new ArrayDeque<>();
+  private final ArrayDeque<IdsCall> waiting = new ArrayDeque<>();
   /** Calls that ask for themselves, and have not ended. */
   private final Set<Call> alone = Collections.newSetFromMap(new IdentityHashMap<>());
 
@@ -66,7 +66,12 @@ final class Line extends Dispenser {
     return "/v1/segment/" + Names.escape(tag);
   }
 
-  /** Makes the line of all calls that nothing is ever held for, each with a path of its own. */
+  /** Returns the request for ids one by one. */
+  static Request requestOf(String path, int count) {
+    return Request.get(path + "?count=" + count);
+  }
+
+  /** Makes the line of all calls that nothing is ever held for, each with a request of its own. */
   static Line withoutLease(FlightControl control) {
     return new Line(control, null, null, Shape.SINGLE, 0, LeaseSize.ofTag(1, control.ticker.nanos()));
   }
@@ -87,11 +92,10 @@ final class Line extends Dispenser {
   }
 
   /** Begins a call that asks for itself, whatever is held. */
-  Call callAlone(String path, int count, long deadline) {
-    Call call = new Call(count, deadline);
+  <T extends Call> T callAlone(Request request, T call) {
     synchronized (this) {
       admit();
-      askAlone(path, call);
+      askAlone(request, call);
     }
     return call;
   }
@@ -101,8 +105,8 @@ final class Line extends Dispenser {
    *
    * @return the call; the caller awaits it
    */
-  Call call(int count, long deadline) {
-    Call call = new Call(count, deadline);
+  IdsCall call(int count, long deadline) {
+    IdsCall call = new IdsCall(count, deadline);
     IdRange owned;
     while (call.missing() > 0 && (owned = takeOwned(call.missing())) != null) {
       call.give(owned);
@@ -113,7 +117,7 @@ final class Line extends Dispenser {
     return call;
   }
 
-  private synchronized void enqueue(Call call) {
+  private synchronized void enqueue(IdsCall call) {
     if (closed) {
       throw MintleafException.closed();
     }
@@ -128,7 +132,7 @@ final class Line extends Dispenser {
     admit();
     if (shape == Shape.SINGLE) {
       call.forget();
-      askAlone(path, call);
+      askAlone(call);
     } else {
       waiting.add(call);
       askIfNeeded();
@@ -152,14 +156,14 @@ final class Line extends Dispenser {
   /** Returns one id, and puts a part of the lease where {@link #next} finds it. */
   @Override
   long refill(Thread thread) {
-    Call call;
+    IdsCall call;
     synchronized (this) {
       long id = closed || !waiting.isEmpty() ? 0 : takeFirst(thread);
       if (id != 0) {
         leaseAheadIfDue();
         return id;
       }
-      call = new Call(1, control.deadline());
+      call = new IdsCall(1, control.deadline());
       enqueue(call);
     }
     call.await(control.ticker);
@@ -204,7 +208,7 @@ final class Line extends Dispenser {
   }
 
   /** Gives the call what is held, as far as it goes. */
-  private void fill(Call call) {
+  private void fill(IdsCall call) {
     if (freshNanos > 0) {
       dropOld();
     }
@@ -251,7 +255,7 @@ final class Line extends Dispenser {
     if (inFlight || !dropEnded()) {
       return;
     }
-    Call first = waiting.peek();
+    IdsCall first = waiting.peek();
     if (shape == Shape.UNKNOWN) {
       askForShape(first);
     } else {
@@ -269,21 +273,26 @@ final class Line extends Dispenser {
 
   private void askForLease(long deadline) {
     long wanted = 0;
-    for (Call call : waiting) {
+    for (IdsCall call : waiting) {
       wanted += call.isOver() ? 0 : call.missing();
     }
     int count = size.next(wanted, control.ticker.nanos());
-    control.begin(path + "?count=" + count + "&format=ranges", deadline, new LeaseGoal(this, count));
+    Request request = Request.get(path + "?count=" + count + "&format=ranges");
+    control.begin(request, deadline, new LeaseGoal(this, count));
     inFlight = true;
   }
 
-  private void askForShape(Call call) {
-    control.begin(path + "?count=" + call.missing(), call.deadline, new ShapeGoal(this, call));
+  private void askForShape(IdsCall call) {
+    control.begin(requestOf(path, call.missing()), call.deadline, new ShapeGoal(this, call));
     inFlight = true;
   }
 
-  private void askAlone(String path, Call call) {
-    control.begin(path + "?count=" + call.wanted, call.deadline, new AloneGoal(this, call));
+  private void askAlone(IdsCall call) {
+    askAlone(requestOf(path, call.wanted), call);
+  }
+
+  private void askAlone(Request request, Call call) {
+    control.begin(request, call.deadline, new AloneGoal(this, call));
     alone.add(call);
   }
 
@@ -303,7 +312,7 @@ final class Line extends Dispenser {
   }
 
   /** Takes the first answer about the line, which is for one call and tells the shape to all. */
-  synchronized void shapeCame(Ids ids, Call call) {
+  synchronized void shapeCame(Ids ids, IdsCall call) {
     if (closed) {
       return;
     }
@@ -384,9 +393,9 @@ final class Line extends Dispenser {
     buffer.clear();
     discard();
     while (dropEnded()) {
-      Call call = waiting.poll();
+      IdsCall call = waiting.poll();
       call.forget();
-      askAlone(path, call);
+      askAlone(call);
     }
   }
 

@@ -31,6 +31,7 @@ public final class MintleafClient implements AutoCloseable {
   /** What {@link #readiness} says of a node that is ready. */
   public static final String READY = "ready";
 
+  private static final Request READYZ = Request.get("/readyz");
   private static final int COUNT_MAX = 10_000;
   private static final long SNOWFLAKE_FRESH_NANOS = TimeUnit.SECONDS.toNanos(1);
 
@@ -39,6 +40,7 @@ public final class MintleafClient implements AutoCloseable {
   private final Lines lines = new Lines();
   private final Line snowflakes;
   private final Line withoutLease;
+  private final WorkerLeases workerLeases;
   private volatile boolean closed;
 
   MintleafClient(FlightControl control, int leaseMax, Random random) {
@@ -46,6 +48,7 @@ public final class MintleafClient implements AutoCloseable {
     this.leaseMax = leaseMax;
     this.snowflakes = Line.ofSnowflakes(control, leaseMax, SNOWFLAKE_FRESH_NANOS);
     this.withoutLease = Line.withoutLease(control);
+    this.workerLeases = new WorkerLeases(control, withoutLease);
     if (control.endpoints.zone() != null) {
       control.threads.execute(new Zones(control, random));
     }
@@ -87,7 +90,7 @@ public final class MintleafClient implements AutoCloseable {
     if (count < 1 || count > COUNT_MAX) {
       throw new IllegalArgumentException("count is 1 to " + COUNT_MAX);
     }
-    Call call = await(call(tag, count));
+    IdsCall call = await(call(tag, count));
     long[] ids = call.numbers();
     if (!call.isText()) {
       Arrays.sort(ids);
@@ -118,10 +121,51 @@ public final class MintleafClient implements AutoCloseable {
    * @throws IllegalArgumentException if tag or key are out of bounds
    */
   public long nextId(String tag, String key) {
-    Names.checkTag(tag);
-    Names.checkKey(key);
-    String path = "/v1/sequence/" + Names.escape(tag) + "/" + Names.escape(key);
-    return await(withoutLease.callAlone(path, 1, control.deadline())).numbers()[0];
+    String path = "/v1/sequence/" + Names.pathOf(tag, key);
+    IdsCall call = new IdsCall(1, control.deadline());
+    return await(withoutLease.callAlone(Line.requestOf(path, 1), call)).numbers()[0];
+  }
+
+  /**
+   * Returns the number of one key of a register: the one that it has, or else the next, without a gap. The same key gets
+   * the same number for ever, so a call that failed is made again with the same key.
+   *
+   * @param tag a tag of the kind {@code register}
+   * @param key 1 to 256 bytes of UTF-8
+   * @return the number, and whether it is new
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if tag or key are out of bounds
+   */
+  public Registration register(String tag, String key) {
+    Request request = Request.post("/v1/register/" + Names.pathOf(tag, key), null);
+    return await(withoutLease.callAlone(request, new ValueCall<>(control.deadline(), Registration::read))).value();
+  }
+
+  /**
+   * Leases a worker id for a minute, which renews itself, in the name of this process.
+   *
+   * @param pool the name of the pool, 1 to 128 characters, none of them a control character
+   * @return a lease, to be closed by the caller; closing the client closes it too
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses: {@code not_found} for an
+   *     unknown pool, {@code exhausted} while all of its worker ids are leased
+   * @throws IllegalArgumentException if the pool is out of bounds
+   */
+  public WorkerLease leaseWorker(String pool) {
+    return leaseWorker(pool, LeaseTerms.SECONDS_DEFAULT, LeaseTerms.thisProcess());
+  }
+
+  /**
+   * Leases a worker id, which renews itself.
+   *
+   * @param pool the name of the pool, 1 to 128 characters, none of them a control character
+   * @param seconds how long the lease lasts without a renewal, 5 to 3,600
+   * @param holder what operators see as its holder, up to 128 characters
+   * @return a lease, to be closed by the caller; closing the client closes it too
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if an argument is out of bounds
+   */
+  public WorkerLease leaseWorker(String pool, int seconds, String holder) {
+    return workerLeases.lease(new LeaseTerms(pool, seconds, holder));
   }
 
   /**
@@ -163,7 +207,7 @@ public final class MintleafClient implements AutoCloseable {
 
   private String readiness(Endpoint endpoint) {
     try {
-      int status = control.transport.get(endpoint, "/readyz", control.ticker.nanos() + control.attemptNanos).status;
+      int status = control.transport.send(endpoint, READYZ, control.ticker.nanos() + control.attemptNanos).status;
       return status == 200 ? READY : "HTTP " + status;
     } catch (IOException e) {
       return String.valueOf(e.getMessage());
@@ -199,11 +243,12 @@ public final class MintleafClient implements AutoCloseable {
 
   /**
    * Wastes what is held, ends all calls that wait with {@code closed}, and ends the client's threads and
-   * connections. A second close does nothing.
+   * connections. Worker ids are given back first, which takes no longer than one attempt may. A second close does nothing.
    */
   @Override
   public void close() {
     closed = true;
+    workerLeases.close();
     control.endpoints.close();
     lines.forEach(Line::close);
     snowflakes.close();
@@ -221,15 +266,15 @@ public final class MintleafClient implements AutoCloseable {
     return line != null ? line.next() : await(call(tag, 1)).numbers()[0];
   }
 
-  private Call call(String tag, int count) {
+  private IdsCall call(String tag, int count) {
     Line line = line(tag);
     long deadline = control.deadline();
     return line != null
         ? line.call(count, deadline)
-        : withoutLease.callAlone(Line.pathOf(tag), count, deadline);
+        : withoutLease.callAlone(Line.requestOf(Line.pathOf(tag), count), new IdsCall(count, deadline));
   }
 
-  private Call await(Call call) {
+  private <T extends Call> T await(T call) {
     call.await(control.ticker);
     return call;
   }

@@ -38,6 +38,10 @@ public final class MintleafException extends RuntimeException {
     return new MintleafException("closed", 0, "the client is closed");
   }
 
+  static MintleafException interrupted() {
+    return new MintleafException("interrupted", 0, "interrupted while waiting for ids");
+  }
+
   static MintleafException unavailable(String why) {
     return new MintleafException("unavailable", 0, "no id in time: " + why);
   }

@@ -17,7 +17,7 @@ final class Names {
     boolean sized = characters >= 1 && characters <= TAG_CHARACTERS_MAX;
     if (!sized || tag.chars().anyMatch(Character::isISOControl) || !isUnicode(tag)) {
       throw new IllegalArgumentException(
-          "a tag has 1 to " + TAG_CHARACTERS_MAX + " characters, no control characters and no lone surrogates");
+          "a tag or a pool has 1 to " + TAG_CHARACTERS_MAX + " characters, no control characters and no lone surrogates");
     }
   }
 
@@ -26,6 +26,13 @@ final class Names {
     if (bytes < 1 || bytes > KEY_BYTES_MAX || !isUnicode(key)) {
       throw new IllegalArgumentException("a key has 1 to " + KEY_BYTES_MAX + " bytes of UTF-8");
     }
+  }
+
+  /** Returns the end of a path: a tag and one of its keys, which are checked. */
+  static String pathOf(String tag, String key) {
+    checkTag(tag);
+    checkKey(key);
+    return escape(tag) + "/" + escape(key);
   }
 
   /** Returns whether UTF-8 can say the name; what it cannot would be sent as another name. */

@@ -6,12 +6,12 @@ import java.io.IOException;
 /** Sends one request and returns its whole answer. */
 interface Transport extends Closeable {
   /**
-   * Sends {@code GET path} to the endpoint.
+   * Sends a request to the endpoint.
    *
    * @param deadline when to give up, on the client's ticker
    * @throws IOException if no whole answer came until then
    */
-  Answer get(Endpoint endpoint, String path, long deadline) throws IOException;
+  Answer send(Endpoint endpoint, Request request, long deadline) throws IOException;
 
   /** Ends all requests and connections at once. */
   @Override

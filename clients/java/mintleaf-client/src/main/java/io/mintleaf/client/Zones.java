@@ -10,6 +10,8 @@ import java.util.concurrent.TimeUnit;
 final class Zones implements Runnable {
   private static final long EVERY_NANOS = TimeUnit.SECONDS.toNanos(60);
 
+  private static final Request CLUSTER = Request.get("/v1/cluster");
+
   private final FlightControl control;
   private final Random random;
 
@@ -23,7 +25,7 @@ final class Zones implements Runnable {
     for (Endpoint endpoint : control.endpoints.all()) {
       try {
         Answer answer =
-            control.transport.get(endpoint, "/v1/cluster", control.ticker.nanos() + control.attemptNanos);
+            control.transport.send(endpoint, CLUSTER, control.ticker.nanos() + control.attemptNanos);
         if (answer.status == 200) {
           endpoint.zone(zoneIn(answer.json()));
         }

@@ -650,7 +650,7 @@ class LeasingCasesTest {
     for (Class<?> each : Arrays.asList(
         MintleafClient.class, MintleafClientBuilder.class, Line.class, Flight.class, Endpoints.class, Endpoint.class,
         Call.class, LeaseSize.class, LeaseBuffer.class, RequestThreads.class, HttpTransport.class, HttpConnection.class,
-        Zones.class)) {
+        Zones.class, WorkerLease.class, WorkerLeases.class, WorkerSnowflakes.class, Dispenser.class)) {
       java.io.InputStream in = each.getResourceAsStream(each.getSimpleName() + ".class");
       byte[] bytes = new byte[100_000];
       String constants = new String(bytes, 0, in.read(bytes), java.nio.charset.StandardCharsets.ISO_8859_1);

@@ -17,12 +17,14 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** A server that answers HTTP as a test says, dies when it says, and lingers as long as it says. */
 public final class ScriptedNode implements Closeable {
-  /** Says what is answered to a request. */
+  /** Says what is answered to a request: the path of a {@code GET}, or else its method, path and body. */
   public interface Script {
-    Reply reply(String path);
+    Reply reply(String request);
   }
 
   /** What is sent, and when. */
@@ -80,6 +82,8 @@ public final class ScriptedNode implements Closeable {
     }
   }
 
+  private static final Pattern LENGTH = Pattern.compile("(?i)\ncontent-length: ([0-9]+)");
+
   private final List<String> requests = Collections.synchronizedList(new ArrayList<>());
   private final List<String> heads = Collections.synchronizedList(new ArrayList<>());
   private final Set<Socket> connections = ConcurrentHashMap.newKeySet();
@@ -102,7 +106,7 @@ public final class ScriptedNode implements Closeable {
     script = next;
   }
 
-  /** Returns the paths asked for so far, with their queries; without {@code /v1/cluster}. */
+  /** Returns the requests so far, as a script sees them; without {@code /v1/cluster}. */
   public List<String> requests() {
     synchronized (requests) {
       return new ArrayList<>(requests);
@@ -177,21 +181,36 @@ public final class ScriptedNode implements Closeable {
     thread.start();
   }
 
+  private static String request(String head, BufferedReader in) throws IOException {
+    String[] methodAndPath = head.split(" ", 3);
+    if (methodAndPath[0].equals("GET")) {
+      return methodAndPath[1];
+    }
+    Matcher length = LENGTH.matcher(head);
+    char[] body = new char[length.find() ? Integer.parseInt(length.group(1)) : 0];
+    for (int read = 0; read < body.length; read++) {
+      body[read] = (char) in.read();
+    }
+    byte[] bytes = new String(body).getBytes(StandardCharsets.ISO_8859_1);
+    String request = methodAndPath[0] + " " + methodAndPath[1] + " " + new String(bytes, StandardCharsets.UTF_8);
+    return request.trim();
+  }
+
   private void serve(Socket connection) throws Exception {
     connection.setTcpNoDelay(true);
     BufferedReader in =
-        new BufferedReader(new InputStreamReader(connection.getInputStream(), StandardCharsets.UTF_8));
+        new BufferedReader(new InputStreamReader(connection.getInputStream(), StandardCharsets.ISO_8859_1));
     try {
       while (true) {
         StringBuilder head = new StringBuilder();
         for (String line = in.readLine(); !line.isEmpty(); line = in.readLine()) {
           head.append(line).append('\n');
         }
-        String path = head.toString().split(" ")[1];
-        Reply reply = script.reply(path);
+        String request = request(head.toString(), in);
+        Reply reply = script.reply(request);
         heads.add(head.toString());
-        if (!path.equals("/v1/cluster")) {
-          requests.add(path);
+        if (!request.equals("/v1/cluster")) {
+          requests.add(request);
         }
         if (reply.after != null) {
           reply.after.await();
