@@ -170,6 +170,11 @@ public final class WorkerLease implements AutoCloseable {
     return calls;
   }
 
+  /** Returns what nodes call the lease, which proves its holder. */
+  String name() {
+    return name;
+  }
+
   private synchronized boolean isClosed() {
     return closed;
   }

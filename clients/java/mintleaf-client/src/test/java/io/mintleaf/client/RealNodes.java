@@ -124,6 +124,20 @@ public final class RealNodes implements AutoCloseable {
     }
   }
 
+  /** Sends a request to the first node and returns its answer, whose status is 200 to 299. */
+  public String send(String method, String path, String json) throws IOException {
+    HttpURLConnection connection = (HttpURLConnection) new URL(urls().get(0) + path).openConnection();
+    connection.setRequestMethod(method);
+    if (json != null) {
+      connection.setRequestProperty("Content-Type", "application/json");
+      connection.setDoOutput(true);
+      connection.getOutputStream().write(json.getBytes("UTF-8"));
+    }
+    try (Scanner answer = new Scanner(connection.getInputStream(), "UTF-8").useDelimiter("\\A")) {
+      return answer.hasNext() ? answer.next() : "";
+    }
+  }
+
   public void awaitReady(int node) throws Exception {
     long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(READY_SECONDS);
     while (!isReady(node)) {
