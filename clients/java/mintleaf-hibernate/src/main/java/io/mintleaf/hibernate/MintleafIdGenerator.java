@@ -1,0 +1,61 @@
+package io.mintleaf.hibernate;
+
+import io.mintleaf.client.MintleafClient;
+import java.io.Serializable;
+import java.util.Properties;
+import org.hibernate.HibernateException;
+import org.hibernate.engine.spi.SessionFactoryImplementor;
+import org.hibernate.engine.spi.SharedSessionContractImplementor;
+import org.hibernate.id.Configurable;
+import org.hibernate.id.IdentifierGenerator;
+import org.hibernate.service.ServiceRegistry;
+import org.hibernate.type.Type;
+
+/** The generator behind {@link MintleafId}. */
+public final class MintleafIdGenerator implements IdentifierGenerator, Configurable {
+  /** The property of a session factory that holds its {@link MintleafClient}. */
+  public static final String CLIENT = "mintleaf.client";
+
+  static final String TAG = "mintleaf.tag";
+  private static final long serialVersionUID = 1L;
+
+  private String tag;
+  private boolean isText;
+
+  /** Makes a generator that is to be configured, as Hibernate 5.6 does. */
+  public MintleafIdGenerator() {}
+
+  /**
+   * Makes the generator of one key.
+   *
+   * @param id the annotation of the key
+   */
+  public MintleafIdGenerator(MintleafId id) {
+    this.tag = id.value();
+  }
+
+  @Override
+  public void configure(Type type, Properties parameters, ServiceRegistry services) {
+    tag = parameters.getProperty(TAG, tag);
+    isText = type.getReturnedClass() == String.class;
+  }
+
+  // Serializable is what Hibernate 5.6 wants to have returned; a method that returns Object, as Hibernate 6 wants it, is
+  // made by the compiler.
+  @Override
+  public Serializable generate(SharedSessionContractImplementor session, Object entity) {
+    long id = client(session.getFactory()).nextId(tag);
+    if (isText) {
+      return Long.toString(id);
+    }
+    return id;
+  }
+
+  private static MintleafClient client(SessionFactoryImplementor factory) {
+    Object client = factory.getProperties().get(CLIENT);
+    if (client instanceof MintleafClient) {
+      return (MintleafClient) client;
+    }
+    throw new HibernateException("the property " + CLIENT + " of the session factory is no MintleafClient: " + client);
+  }
+}

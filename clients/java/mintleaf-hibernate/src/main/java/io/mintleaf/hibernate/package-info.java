@@ -1,0 +1,2 @@
+/** Keys of Hibernate from a Mintleaf cluster. */
+package io.mintleaf.hibernate;

@@ -1,0 +1,2 @@
+/** Keys of MyBatis-Plus from a Mintleaf cluster. */
+package io.mintleaf.mybatisplus;
