@@ -1,0 +1,2 @@
+/** Keys of ShardingSphere from a Mintleaf cluster. */
+package io.mintleaf.shardingsphere;
