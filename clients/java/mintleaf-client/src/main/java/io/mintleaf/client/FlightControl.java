@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit;
 final class FlightControl {
   /** How long a lease ahead may take, which no call waits for yet. */
   static final long AHEAD_NANOS = TimeUnit.SECONDS.toNanos(10);
-  private static final long REFUSED_REST_NANOS = TimeUnit.SECONDS.toNanos(5);
+  private static final long REFUSED_REST_NANOS = TimeUnit.SECONDS.toNanos(1);
   /** So far away that a flight's goal is over before. */
   private static final long UNTIL_OVER_NANOS = Long.MAX_VALUE / 2;
 

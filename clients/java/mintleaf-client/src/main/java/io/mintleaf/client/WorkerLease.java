@@ -102,7 +102,7 @@ public final class WorkerLease implements AutoCloseable {
 
   /**
    * Returns the generator of this lease in the usual layout: 41 bits of time since 1288834974657, 10 of the worker
-   * id, 12 of a sequence.
+   * id, 12 of a sequence. It stamps no millisecond that {@link #mayStamp} has granted before.
    *
    * @return the same object for each call
    * @throws IllegalArgumentException if the worker id is above 1023
@@ -125,7 +125,7 @@ public final class WorkerLease implements AutoCloseable {
     WorkerSnowflakes made;
     synchronized (this) {
       if (generator == null) {
-        generator = new WorkerSnowflakes(leases, terms, this, epochMs, workerBits, sequenceBits);
+        generator = new WorkerSnowflakes(leases, terms, this, lastMs, epochMs, workerBits, sequenceBits);
       }
       made = generator;
     }

@@ -32,14 +32,20 @@ public final class WorkerSnowflakes {
   // Guarded by the stamps, as all below.
   /** The lease that ids come from: the first, or another one that took its place. */
   private WorkerLease lease;
-  /** The last millisecond that was stamped, or 0. */
+  /** The last millisecond that was stamped. */
   private long lastMs;
   private boolean replacing;
   private boolean closed;
   private MintleafException lastAttempt;
 
   WorkerSnowflakes(
-      WorkerLeases leases, LeaseTerms terms, WorkerLease lease, long epochMs, int workerBits, int sequenceBits) {
+      WorkerLeases leases,
+      LeaseTerms terms,
+      WorkerLease lease,
+      long stampedMs,
+      long epochMs,
+      int workerBits,
+      int sequenceBits) {
     if (workerBits < 1 || sequenceBits < 1 || workerBits + sequenceBits > LOW_BITS_MAX) {
       throw new IllegalArgumentException(
           "worker id and sequence have 1 bit or more each, and " + LOW_BITS_MAX + " together at most");
@@ -49,6 +55,7 @@ public final class WorkerSnowflakes {
     this.terms = terms;
     this.first = lease;
     this.lease = lease;
+    this.lastMs = stampedMs;
     this.epochMs = epochMs;
     this.workerBits = workerBits;
     this.sequenceBits = sequenceBits;

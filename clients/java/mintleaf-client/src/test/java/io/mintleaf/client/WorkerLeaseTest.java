@@ -236,26 +236,44 @@ class WorkerLeaseTest {
   }
 
   @Test
-  void manyThreadsNeverGetAnIdTwice() throws Exception {
-    WorkerSnowflakes ids = client(node(new Pool(3_600))).leaseWorker("shops", 3_600, "many").generator();
+  void threadsShareAGenerator() throws Exception {
+    ScriptedNode node = node(new Pool(3_600));
+    WorkerLease lease = client(node).leaseWorker("shops", 3_600, "many");
+    WorkerSnowflakes ids = lease.generator();
     Set<Long> all = ConcurrentHashMap.newKeySet();
     ExecutorService threads = Executors.newFixedThreadPool(8);
     List<Future<?>> running = new ArrayList<>();
     for (int i = 0; i < 8; i++) {
       running.add(threads.submit(() -> {
         long before = 0;
-        for (int n = 0; n < 100_000; n++) {
-          long id = ids.nextId();
+        while (true) {
+          long id;
+          try {
+            id = ids.nextId();
+          } catch (MintleafException e) {
+            assertEquals("closed", e.code());
+            return;
+          }
           assertTrue(id > before && all.add(id), "twice, or not above: " + id);
           before = id;
         }
       }));
     }
+    eventually(() -> all.size() > 500_000);
+    lease.close();
     for (Future<?> each : running) {
       each.get();
     }
     threads.shutdown();
-    assertEquals(800_000, all.size());
+    long last = Long.parseLong(lastOf(node).replaceAll(".*\"([0-9]+)\".*", "$1"));
+    assertEquals(last, timeOf(Collections.max(all)), "a millisecond that was given back, or one that was not");
+  }
+
+  @Test
+  void theGeneratorIsAboveWhatWasStampedBefore() throws Exception {
+    WorkerLease lease = client(node(new Pool(60))).leaseWorker("shops");
+    assertTrue(lease.mayStamp(FROM + 30_000));
+    assertTrue(timeOf(lease.generator().nextId()) > FROM + 30_000);
   }
 
   @Test
