@@ -13,6 +13,7 @@ import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
 import com.baomidou.mybatisplus.core.mapper.BaseMapper;
 import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
 import io.mintleaf.client.EightWriters;
+import io.mintleaf.client.Example;
 import io.mintleaf.client.MintleafClient;
 import io.mintleaf.client.RealNodes;
 import io.mintleaf.client.WorkerLease;
@@ -27,6 +28,8 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import shop.HutoolShop;
+import shop.MybatisPlusShop;
 
 /** MyBatis-Plus inserts rows whose keys come from real nodes. */
 @Timeout(120)
@@ -113,6 +116,17 @@ class MintleafIdentifierGeneratorTest {
     IdentifierGenerator ids = MintleafIdentifierGenerator.ofTables(client);
     String message = assertThrows(IllegalArgumentException.class, () -> ids.nextId("no entity")).getMessage();
     assertTrue(message.contains("java.lang.String"), message);
+  }
+
+  @Test
+  void programsOfThePageRun() throws Exception {
+    Example.isShown("src/test/java/shop/MybatisPlusShop.java");
+    Example.isShown("src/test/java/shop/HutoolShop.java");
+    String[] urls = nodes.urls().toArray(new String[0]);
+    String order = Example.print(MybatisPlusShop::main, urls);
+    assertTrue(order.matches("(?s).*order [0-9]+\\R"), order);
+    String byLease = Example.print(HutoolShop::main, urls);
+    assertTrue(byLease.matches("worker id [0-9]+, order [0-9]{15,}\\R"), byLease);
   }
 
   private static SqlSessionFactory sessions(String database, IdentifierGenerator ids) throws Exception {

@@ -7,9 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.mintleaf.client.EightWriters;
+import io.mintleaf.client.Example;
 import io.mintleaf.client.MintleafClient;
 import io.mintleaf.client.RealNodes;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
@@ -25,6 +28,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import shop.ShardingShop;
 
 /** ShardingSphere inserts rows into two databases, with keys that come from real nodes. */
 @Timeout(180)
@@ -105,6 +109,18 @@ class MintleafKeyGenerateAlgorithmTest {
     String message =
         assertThrows(IllegalArgumentException.class, () -> algorithm.init(new Properties())).getMessage();
     assertTrue(message.contains("endpoints"), message);
+  }
+
+  @Test
+  void programOfThePageRuns() throws Exception {
+    Example.isShown("src/test/java/shop/ShardingShop.java");
+    Example.isShown("src/test/resources/shop.yaml");
+    String nodesOfThePage = "http://localhost:8081,http://localhost:8082,http://localhost:8083";
+    String yaml = Example.read("src/test/resources/shop.yaml").replace(nodesOfThePage, String.join(",", nodes.urls()));
+    Path file = nodes.directory().resolve("shop.yaml");
+    Files.write(file, yaml.getBytes(StandardCharsets.UTF_8));
+    String order = Example.print(ShardingShop::main, file.toString());
+    assertTrue(order.matches("(?s).*order [0-9]+\\R"), order);
   }
 
   private static MintleafKeyGenerateAlgorithm algorithm(String tag) {
