@@ -101,6 +101,7 @@ class RealWorkerLeasesTest {
       WorkerLease given = leases.get(1);
       assertTrue(given.mayStamp(given.fromMs() + 10));
       given.close();
+      Thread.sleep(100); // the millisecond that was stamped is over
       WorkerLease again = client.leaseWorker("small");
       assertEquals(given.workerId(), again.workerId());
       assertTrue(again.fromMs() > given.fromMs() + 10, "a millisecond that was stamped");
