@@ -3,6 +3,7 @@ package io.mintleaf.benchmarks;
 import com.xfvape.uid.exception.UidGenerateException;
 import com.xfvape.uid.impl.CachedUidGenerator;
 import io.mintleaf.client.MintleafClient;
+import io.mintleaf.client.WorkerSnowflakes;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -42,6 +43,7 @@ public class NextId {
   private final String tag = "orders";
   private LeasingServer server;
   private MintleafClient mintleaf;
+  private WorkerSnowflakes workerSnowflakes;
   private SegmentChainId cosid;
   private CachedUidGenerator uid;
 
@@ -55,6 +57,7 @@ public class NextId {
     }
     counters.put(tag, new AtomicLong());
     mintleaf.nextId(tag);
+    workerSnowflakes = mintleaf.leaseWorker("any").generator();
     cosid = new SegmentChainId(new IdSegmentDistributor.Mock());
     uid = new CachedUidGenerator();
     uid.setWorkerIdAssigner(() -> 1);
@@ -95,6 +98,17 @@ public class NextId {
   @Benchmark
   public long mintleafSnowflake1() {
     return mintleaf.nextSnowflake();
+  }
+
+  @Benchmark
+  public long mintleafWorkerSnowflake1() {
+    return workerSnowflakes.nextId();
+  }
+
+  @Benchmark
+  @Threads(2)
+  public long mintleafWorkerSnowflake2() {
+    return workerSnowflakes.nextId();
   }
 
   @Benchmark

@@ -12,7 +12,7 @@ final class Chunk extends AtomicLong {
   private static final long serialVersionUID = 1L;
 
   /** The chunk that holds nothing. */
-  static final Chunk EMPTY = new Chunk(0, 0, 0);
+  static final Chunk EMPTY = new Chunk(0, 0, 0, false);
 
   final long first;
   final long size;
@@ -20,10 +20,14 @@ final class Chunk extends AtomicLong {
   /** When the ids become too old to hand out, on the ticker; only where a line has such a limit. */
   final long expires;
 
-  Chunk(long first, long size, long expires) {
+  /** Whether calls look at the ticker themselves; else the chunk is taken away when it expires. */
+  final boolean isTimed;
+
+  Chunk(long first, long size, long expires, boolean isTimed) {
     this.first = first;
     this.size = size;
     this.expires = expires;
+    this.isTimed = isTimed;
   }
 
   /** Takes up to {@code count} ids, or returns null when none is left. */

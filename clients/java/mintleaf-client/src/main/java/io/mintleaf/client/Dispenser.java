@@ -57,9 +57,9 @@ abstract class Dispenser {
   }
 
   /** Returns an id of the shared chunk that is not too old, or 0. */
-  final long nextFresh(long nanos) {
+  final long nextFresh(Ticker ticker) {
     Chunk chunk = shared;
-    if (chunk.expires - nanos < 0) {
+    if (chunk.isTimed && chunk.expires - ticker.nanos() < 0) {
       return 0;
     }
     long taken = chunk.getAndIncrement();
@@ -86,7 +86,12 @@ abstract class Dispenser {
 
   /** Puts ids where all threads find them. The chunk before must be spent. Called with the lock. */
   final void share(IdRange range, long expires) {
-    shared = range == null ? Chunk.EMPTY : new Chunk(range.first, range.size, expires);
+    share(range, expires, true);
+  }
+
+  /** Puts ids where all threads find them, which look at the ticker only if {@code isTimed}. Called with the lock. */
+  final void share(IdRange range, long expires, boolean isTimed) {
+    shared = range == null ? Chunk.EMPTY : new Chunk(range.first, range.size, expires, isTimed);
   }
 
   /** Drops the shared chunk if its ids are too old. Called with the lock. */

@@ -175,7 +175,7 @@ public final class MintleafClient implements AutoCloseable {
    * @throws MintleafException if there is none until the deadline of calls, or a node refuses
    */
   public long nextSnowflake() {
-    long id = snowflakes.nextFresh(control.ticker.nanos());
+    long id = snowflakes.nextFresh(control.ticker);
     return id != 0 ? id : snowflakes.refill(Thread.currentThread());
   }
 

@@ -69,7 +69,7 @@ public final class WorkerSnowflakes {
    * @throws MintleafException if the lease has no millisecond left until the deadline of calls
    */
   public long nextId() {
-    long id = stamps.nextFresh(control.ticker.nanos());
+    long id = stamps.nextFresh(control.ticker);
     return id != 0 ? id : stamps.refill(Thread.currentThread());
   }
 
@@ -100,6 +100,8 @@ public final class WorkerSnowflakes {
 
   /** The ids of one millisecond, which all threads share until it is over or they are used up. */
   private final class Stamps extends Dispenser {
+    private boolean isEnding;
+
     @Override
     synchronized long refill(Thread thread) {
       long deadline = control.deadline();
@@ -108,7 +110,7 @@ public final class WorkerSnowflakes {
           throw MintleafException.closed();
         }
         long now = control.ticker.nanos();
-        long id = nextFresh(now);
+        long id = nextFresh(control.ticker);
         if (id == 0) {
           id = stampNext(now);
         }
@@ -136,8 +138,29 @@ public final class WorkerSnowflakes {
       long sequence = ms == nowMs ? ThreadLocalRandom.current().nextLong(1L << sequenceBits) : 0;
       lastMs = ms;
       long first = (time << workerBits | lease.workerId()) << sequenceBits | sequence;
-      share(new IdRange(first, (1L << sequenceBits) - sequence).after(1), lease.endOf(ms));
+      // A burst that is ahead of the time need not look at it, which takes longer than all else.
+      boolean isAhead = ms > nowMs;
+      share(new IdRange(first, (1L << sequenceBits) - sequence).after(1), lease.endOf(ms), !isAhead);
+      if (isAhead && !isEnding) {
+        endIn(lease.endOf(ms) - now);
+      }
       return first;
+    }
+
+    private void endIn(long nanos) {
+      isEnding = true;
+      control.threads.timer().schedule(this::endIfOver, nanos, TimeUnit.NANOSECONDS);
+    }
+
+    /** Takes a millisecond away from calls that do not look at the time, once it is over. */
+    private synchronized void endIfOver() {
+      isEnding = false;
+      long left = lease.endOf(lastMs) - control.ticker.nanos();
+      if (left > 0 && !closed) {
+        endIn(left);
+      } else {
+        discard();
+      }
     }
 
     private void awaitChange(long nanos) {

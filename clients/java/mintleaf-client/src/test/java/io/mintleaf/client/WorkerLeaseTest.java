@@ -290,6 +290,23 @@ class WorkerLeaseTest {
   }
 
   @Test
+  void afterABurstIdsShowTheTimeAgain() throws Exception {
+    WorkerSnowflakes ids = client(node(new Pool(60))).leaseWorker("shops").generator();
+    long begun = System.nanoTime();
+    long last = 0;
+    for (int i = 0; i < 300_000; i++) {
+      last = ids.nextId();
+    }
+    long burstUntil = timeOf(last);
+    assertTrue(burstUntil - FROM >= 70, "no burst");
+    Thread.sleep(burstUntil - FROM + 500);
+
+    long passed = millis(System.nanoTime() - begun);
+    long late = FROM + passed - timeOf(ids.nextId());
+    assertTrue(late < 300, "an id shows the time of " + late + " ms ago");
+  }
+
+  @Test
   void aLayoutMustHoldTheWorkerIdAndIsOneForALease() throws Exception {
     WorkerLease lease = client(node(new Pool(60))).leaseWorker("shops");
     String small = assertThrows(IllegalArgumentException.class, () -> lease.generator(0, 4, 12)).getMessage();
