@@ -48,7 +48,7 @@ abstract class Call {
     }
   }
 
-  /** Notes what an attempt for this call met, to be told if the call ends by its deadline. */
+  /** Notes what an attempt for this call met, which its failure says if it ends by its deadline. */
   final void attemptFailed(MintleafException why) {
     lastAttempt = why;
   }

@@ -39,7 +39,7 @@ final class IdsCall extends Call {
     }
   }
 
-  /** Takes the last missing ids from an answer that told the tag's shape. They are decimal numbers. */
+  /** Takes the last missing ids from an answer that shows the tag's shape. They are decimal numbers. */
   synchronized void giveLast(String[] answered) {
     for (String id : answered) {
       ids[given++] = IdText.parse(id);

@@ -8,8 +8,8 @@ import java.util.concurrent.TimeUnit;
  * A worker id that no other process has, for generators of snowflake ids.
  *
  * <p>The Unix milliseconds from {@link #fromMs} up to, and without, {@link #untilMs} belong to the holder for ever,
- * together with the worker id: whoever asks {@link #mayStamp} before each id repeats none, whatever a clock shows and
- * however long the process was paused. The lease renews itself, so that {@link #untilMs} moves on.
+ * together with the worker id: a program that asks {@link #mayStamp} before each id repeats none, whatever a clock shows
+ * and however long it was paused. The lease renews itself, so that {@link #untilMs} moves on.
  *
  * <p>Keep one for a process, and {@link #close} it when the program ends. Use either {@link #mayStamp} for a generator
  * of the program's own or {@link #generator}, not both: the two would use the same milliseconds.
