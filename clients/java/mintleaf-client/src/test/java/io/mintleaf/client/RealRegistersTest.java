@@ -69,6 +69,18 @@ class RealRegistersTest {
   }
 
   @Test
+  void aNumberOfAPeriodNamesIt() throws Exception {
+    String shape = "{\"tag\":\"daily\",\"kind\":\"register\",\"period\":\"day\",\"format\":\"R-{period}-{id:04}\"}";
+    nodes.send("POST", "/v1/tags", shape);
+    try (MintleafClient client = client()) {
+      Registration first = client.register("daily", "a");
+      assertTrue(first.period().matches("20[0-9]{6}"), first.period());
+      assertEquals("R-" + first.period() + "-0001", first.text());
+      assertEquals(first.period(), client.register("daily", "a").period());
+    }
+  }
+
+  @Test
   void noNumberIsLeftOutOrGivenTwiceWhileNodesAreKilled() throws Exception {
     Map<String, Long> numbers = new ConcurrentHashMap<>();
     ExecutorService threads = Executors.newFixedThreadPool(4);
