@@ -6,6 +6,7 @@
 //! | `lines` | the lines of tags, by name |
 //! | `network` | the attempts of a flight |
 //! | `workers` | leases of worker ids |
+//! | `renewals` | how they are renewed, replaced and given back |
 //!
 //! Ids that are held are taken on the caller's thread. Everything that waits for the network is a task on one
 //! runtime, which [`crate::client`] runs on a separate thread. A call that has to wait leaves a [`Waiter`] with its
@@ -13,6 +14,7 @@
 
 mod lines;
 pub(crate) mod network;
+mod renewals;
 pub(crate) mod slot;
 pub(crate) mod workers;
 

@@ -2,8 +2,10 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
+//! | `owner` | who ends a lease |
 //! | `snowflakes` | the generator |
 
+mod owner;
 mod snowflakes;
 
 use std::fmt;
@@ -14,6 +16,7 @@ use crate::engine::workers::{Lease, Worker};
 use crate::error::Error;
 use crate::pool::Pool;
 
+use owner::Owner;
 pub use snowflakes::{Layout, WorkerSnowflakes};
 
 /// A worker id, and the milliseconds of it that no other program ever gets.
@@ -34,24 +37,18 @@ pub use snowflakes::{Layout, WorkerSnowflakes};
 /// # }
 /// ```
 pub struct WorkerLease {
-    pub(crate) owner: Owner,
+    owner: Owner,
     lease: Arc<Lease>,
-}
-
-/// Ends a lease when it is dropped, and keeps the client.
-pub(crate) struct Owner {
-    client: Client,
-    worker: Arc<Worker>,
 }
 
 impl WorkerLease {
     pub(crate) fn new(client: Client, worker: Arc<Worker>) -> Self {
-        Self { lease: worker.lease(), owner: Owner { client, worker } }
+        Self { lease: worker.lease(), owner: Owner::new(client, worker) }
     }
 
     /// The pool.
     pub fn pool(&self) -> &str {
-        &self.owner.worker.pool.name
+        &self.owner.worker().pool.name
     }
 
     /// The worker id.
@@ -98,33 +95,6 @@ impl WorkerLease {
     /// As [`WorkerLease::close`], for threads.
     pub fn close_blocking(&self) {
         self.owner.close_blocking();
-    }
-}
-
-impl Owner {
-    fn worker(&self) -> &Arc<Worker> {
-        &self.worker
-    }
-
-    async fn close(&self) {
-        if let Some(given_back) = self.client.inner.engine.give_back(&self.worker) {
-            // An error means that the request has ended with the client.
-            let _ = given_back.await;
-        }
-    }
-
-    fn close_blocking(&self) {
-        if let Some(given_back) = self.client.inner.engine.give_back(&self.worker) {
-            // As above.
-            let _ = given_back.blocking_recv();
-        }
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        // The request goes on without an owner.
-        drop(self.client.inner.engine.give_back(&self.worker));
     }
 }
 

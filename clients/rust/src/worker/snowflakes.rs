@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::Owner;
+use super::owner::Owner;
 use crate::clock;
 use crate::engine::workers::{Lease, OVER};
 use crate::error::Error;
