@@ -9,7 +9,6 @@ mod pem_files;
 use std::fmt;
 use std::sync::Arc;
 
-use ring::digest;
 use rustls::RootCertStore;
 use rustls::pki_types::UnixTime;
 
@@ -122,12 +121,6 @@ impl Credentials {
             Kind::Files(_) => "check --raft-cert and --raft-ca of both nodes",
         }
     }
-}
-
-/// The first 128 bits of the SHA-256, in hexadecimal digits.
-fn fingerprint_of(bytes: &[u8]) -> String {
-    let digest = digest::digest(&digest::SHA256, bytes);
-    digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for Credentials {

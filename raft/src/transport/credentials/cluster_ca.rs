@@ -19,8 +19,7 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, TrustAnchor, UnixTime};
 use rustls::sign::CertifiedKey;
 
 use super::error::CredentialsError;
-use super::fingerprint_of;
-use super::key::NodeKey;
+use super::key::{NodeKey, fingerprint_of};
 use super::names::{node_name, store_name};
 
 /// Minimum length of a secret in bytes: a shorter one could be found by trial.

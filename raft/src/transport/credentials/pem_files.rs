@@ -12,7 +12,7 @@ use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::error::CredentialsError;
-use super::fingerprint_of;
+use super::key::fingerprint_of;
 use super::names::{certified_node, node_name};
 
 /// The contents of an operator's PEM files.
