@@ -19,9 +19,7 @@ from pathlib import Path
 import mintleaf
 
 BINARY = os.environ.get("MINTLEAF_CONFORMANCE")
-CASES = Path(
-    os.environ.get("MINTLEAF_CASES") or Path(__file__).resolve().parents[2] / "conformance" / "cases.json"
-)
+CASES = Path(os.environ.get("MINTLEAF_CASES") or Path(__file__).resolve().parents[2] / "conformance" / "cases.json")
 FIELDS = {
     *("do", "tag", "key", "count", "pool", "seconds", "as", "of", "ms", "times", "to", "call"),
     *("gives", "fails", "beside", "after_ms", "within_ms", "note"),
@@ -125,7 +123,7 @@ class Player:
         if what == "close":
             return await do(client.close)
         if what == "start":
-            self.named[step["as"]] = asyncio.ensure_future(self.step(step["call"]))
+            self.named[step["as"]] = asyncio.ensure_future(self.carry_out(step["call"]))
             return await asyncio.sleep(0)
         if what == "await":
             return await self.named[step["as"]]
@@ -136,9 +134,7 @@ class Player:
         if what == "lease_worker":
             named = {"seconds": step["seconds"]} if "seconds" in step else {}
             lease = self.named[step["as"]] = await do(client.lease_worker, step["pool"], **named)
-            return {
-                "worker_id": lease.worker_id, "from_ms": str(lease.from_ms), "until_ms": str(lease.until_ms)
-            }
+            return {"worker_id": lease.worker_id, "from_ms": str(lease.from_ms), "until_ms": str(lease.until_ms)}
         lease = self.named[step["of"]]
         if what == "may_stamp":
             return lease.may_stamp(int(step["ms"]))
@@ -152,9 +148,14 @@ class Player:
 
     async def generate(self, lease, step: dict) -> None:
         of, gives = step["of"], step.get("gives", {})
-        generator = self.generators.setdefault(of, lease.generator())
-        for _ in range(step.get("times", 1)):
-            id = await self.face.do(generator.next_id)
+        if of not in self.generators:
+            self.generators[of] = lease.generator()
+        generator, times = self.generators[of], step.get("times", 1)
+        if self.face.is_async:
+            ids = [await generator.next_id() for _ in range(times)]
+        else:
+            ids = await self.face.do(lambda: [generator.next_id() for _ in range(times)])
+        for id in ids:
             self.note(("generated",), str(id))
             assert id > self.last.get(of, 0), f"{step}: {id} after {self.last[of]}"
             self.last[of] = id

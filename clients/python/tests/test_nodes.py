@@ -1,4 +1,4 @@
-"""Three real nodes, killed in turn and rolled under calls. MINTLEAF_BINARY names the node, MINTLEAF_SECONDS how long."""
+"""Three real nodes, killed and rolled under calls. MINTLEAF_BINARY names the node, MINTLEAF_SECONDS how long."""
 
 from __future__ import annotations
 

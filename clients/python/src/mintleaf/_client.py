@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import os
 import ssl
@@ -302,10 +303,9 @@ class Client(_Face):
         waiter: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def reply(result: Any) -> None:
-            try:
+            # A call that has ended takes no other result.
+            with contextlib.suppress(concurrent.futures.InvalidStateError):
                 waiter.set_result(result)
-            except concurrent.futures.InvalidStateError:
-                pass  # The call has ended already.
 
         call = self._call(count, reply, got)
         try:

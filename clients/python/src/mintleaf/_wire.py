@@ -332,7 +332,7 @@ def _read_granted(_: Request, body: dict[str, Any]) -> Meaning:
         raise _Fault("the answer has no worker id")
     if not isinstance(lease, str) or not lease:
         raise _Fault("the answer has no name of a lease")
-    if from_ms is None or until_ms is None or not from_ms < until_ms < ID_END:
+    if from_ms is None or until_ms is None or not 1 <= from_ms < until_ms < ID_END:
         raise _Fault("the answer has no milliseconds")
     return Granted(worker, lease, from_ms, until_ms)
 

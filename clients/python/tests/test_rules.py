@@ -1,0 +1,231 @@
+"""The rules of lines, sizes, endpoints and answers, without a network, at times that the tests choose."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+import threading
+import unittest
+
+import mintleaf
+from mintleaf import _wire as wire
+from mintleaf._endpoints import Endpoints
+from mintleaf._http import Address, Token
+from mintleaf._line import CALLS_MAX, Call, Line, Order, Rules, Sizing, Step
+
+RULES = Rules(first=100, min=10, max=1_000_000, lasts=10.0)
+
+
+def sizes(rules: Rules, *lasted_and_used: tuple) -> list:
+    sizing, now = Sizing(rules), 77.0
+    found = [sizing.next(now, 0, 0)]
+    for lasted, used in lasted_and_used:
+        now += lasted
+        found.append(sizing.next(now, used, 0))
+    return found
+
+
+class Sizes(unittest.TestCase):
+    def test_sizes_follow_use(self) -> None:
+        self.assertEqual(sizes(RULES, (1, 30), (5, 150), (5, 150)), [100, 300, 300, 300])
+        burst = [(0, 50), (0.001, 400), (0.001, 1_600), (0.001, 6_400)]
+        self.assertEqual(sizes(RULES, *burst), [100, 400, 1_600, 6_400, 25_600])
+        self.assertEqual(sizes(RULES, (60, 50), (60, 13), (3_600, 5)), [100, 25, 10, 10])
+        self.assertEqual(sizes(Rules(100, 10, 5, 10.0), *burst)[:2], [5, 5])
+
+    def test_what_calls_wait_for_is_added_to_one_lease_only(self) -> None:
+        sizing = Sizing(RULES)
+        self.assertEqual(sizing.next(0, 0, 5_000), 5_100)
+        self.assertEqual(sizing.next(10, 200, 0), 200)
+
+    def test_a_rate_limit_halves_the_next_size(self) -> None:
+        sizing = Sizing(RULES)
+        sizing.next(0, 0, 0)
+        sizing.halve()
+        self.assertEqual(sizing.next(0.001, 10_000, 0), 200)
+
+
+class Lines(unittest.TestCase):
+    def setUp(self) -> None:
+        self.line = Line(Rules(first=100, min=10, max=1_000_000, lasts=10.0, is_leased=True))
+        self.replies: list = []
+
+    def want(self, count: int, now: float = 0.0, deadline: float = 10.0) -> Step:
+        step = self.line.want(Call(count, deadline, lambda _: None), now)
+        self.replies += [result for _, result in step.replies]
+        return step
+
+    def land(self, *ranges: range, now: float = 0.0) -> Step:
+        step = self.line.landed(list(ranges), now)
+        self.replies += [result for _, result in step.replies]
+        return step
+
+    def test_calls_are_served_in_their_order_by_one_flight(self) -> None:
+        self.assertEqual(self.want(30).flight, Order(130, True, 10.0))
+        self.assertIsNone(self.want(2).flight)
+        self.land(range(1, 21), range(50, 70))
+        self.assertEqual(self.replies, [[*range(1, 21), *range(50, 60)], [60, 61]])
+
+    def test_the_next_lease_is_asked_for_when_half_is_used(self) -> None:
+        self.want(1)
+        self.land(range(1, 102))
+        orders, ids = [], []
+        for count in range(2, 60):
+            step = Step()
+            id = next(self.line.chunk, None)
+            ids.append(self.line.take(1, 1.0, step, True)[0] if id is None else id)
+            if step.flight:
+                orders.append(count)
+        self.assertEqual(ids, list(range(2, 60)))
+        self.assertEqual(orders, [51])
+
+    def test_threads_share_a_lease_without_an_id_twice_or_left_out(self) -> None:
+        total, lock, got = 200_000, threading.Lock(), [[] for _ in range(8)]
+        self.want(1)
+        self.land(range(1, total + 1))
+
+        def take(mine: list) -> None:
+            while True:
+                id = next(self.line.chunk, None)
+                if id is None:
+                    with lock:
+                        taken = self.line.take(1 + len(mine) % 3, 1.0, Step(), len(mine) % 2 == 0)
+                    if not taken:
+                        return
+                    mine += taken
+                else:
+                    mine.append(id)
+
+        threads = [threading.Thread(target=take, args=(mine,)) for mine in got]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(id for mine in got for id in mine), list(range(2, total + 1)))
+
+    def test_after_a_refusal_the_next_lease_waits_for_half_of_the_rest(self) -> None:
+        self.want(1)
+        self.land(range(1, 102))
+        step = Step()
+        self.line.take(50, 1.0, step, False)
+        self.assertIsNotNone(step.flight)
+        self.assertIsNone(self.line.refused(mintleaf.Refused(423, "frozen", ""), 1.0).flight)
+        for count, asks in ((24, False), (1, True)):
+            step = Step()
+            self.line.take(count, 1.0, step, False)
+            self.assertEqual(step.flight is not None, asks)
+
+    def test_old_snowflakes_are_thrown_away(self) -> None:
+        self.line = Line(Rules(1, 1, 100_000, 0.5, fresh_for=1.0, is_leased=True))
+        self.want(1)
+        self.land(range(1, 10), now=5.0)
+        self.assertEqual(self.line.take(1, 5.9, Step(), True), [2])
+        self.assertEqual(self.line.stale_at, 6.0)
+        self.assertEqual(self.line.take(1, 6.0, Step(), True), [])
+
+    def test_a_closed_line_hands_out_nothing(self) -> None:
+        self.want(1)
+        self.land(range(1, 102))
+        self.line.take(1, 0.0, Step(), True)
+        self.line.close()
+        self.assertIsNone(next(self.line.chunk, None))
+        self.assertEqual(self.line.take(1, 0.0, Step(), True), [])
+        self.want(1)
+        self.assertIsInstance(self.replies[-1], mintleaf.Closed)
+
+    def test_calls_beyond_the_most_are_refused_as_overloaded(self) -> None:
+        for _ in range(CALLS_MAX):
+            self.want(1)
+        self.assertEqual(self.replies, [])
+        self.want(1)
+        self.assertIsInstance(self.replies[0], mintleaf.Overloaded)
+
+
+class Rests(unittest.TestCase):
+    def test_rests_grow_and_end(self) -> None:
+        for seed in range(50):
+            endpoints, now = Endpoints(1, random.Random(seed)), 1.0
+            for longest in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0):
+                endpoints.failed(0, now)
+                rest = endpoints.pick(now)[1] - now
+                self.assertTrue(longest / 2 - 1e-9 <= rest <= longest + 1e-9, f"seed {seed}: {rest} of {longest}")
+                now += rest
+            endpoints.answered(0)
+            endpoints.failed(0, now)
+            self.assertLessEqual(endpoints.pick(now)[1] - now, 0.05 + 1e-9)
+
+    def test_own_zone_first(self) -> None:
+        for seed in range(50):
+            endpoints = Endpoints(3, random.Random(seed))
+            endpoints.set_in_zone(2, True)
+            self.assertEqual(endpoints.pick(0)[0], 2)
+            endpoints.failed(2, 0)
+            self.assertNotEqual(endpoints.pick(0.001)[0], 2)
+            self.assertEqual(endpoints.pick(0.05)[0], 2)
+
+
+class Answers(unittest.TestCase):
+    def test_ranges_of_a_malformed_answer_are_not_used(self) -> None:
+        request = wire.segment("a", 10, True)
+        for ranges in (
+            [("1", "10")],
+            [("1", "12")],
+            [("5", "15"), ("1", "1")],
+            [("0", "10")],
+            [("10", "0")],
+            [("1", "6"), ("5", "10")],
+            [("+1", "11")],
+            [(1, 11)],
+            [("1", str((1 << 63) + 1))],
+            [],
+        ):
+            body = {"ranges": [{"start": start, "end": end} for start, end in ranges]}
+            meaning = wire.read(request, wire.Answer(200, None, json.dumps(body).encode()))
+            self.assertIsInstance(meaning, wire.Failed, ranges)
+        last = {"ranges": [{"start": str((1 << 63) - 10), "end": str(1 << 63)}]}
+        self.assertIsInstance(wire.read(request, wire.Answer(200, None, json.dumps(last).encode())), wire.Lease)
+
+    def test_arguments_out_of_bounds_reach_no_node(self) -> None:
+        with mintleaf.Client(["http://127.0.0.1:9"]) as client:
+            for call in (
+                lambda: client.next_id(""),
+                lambda: client.next_id("x" * 129),
+                lambda: client.next_id("a\nb"),
+                lambda: client.next_ids("a", 0),
+                lambda: client.next_ids("a", 10_001),
+                lambda: client.next_ids("a", True),
+                lambda: client.next_number("a", "ü" * 129),
+                lambda: client.lease_worker("p", seconds=4),
+            ):
+                self.assertRaises(mintleaf.InvalidArgument, call)
+            self.assertEqual(client.stats()["requests"], 0)
+
+    def test_settings_out_of_bounds_are_refused(self) -> None:
+        for settings in (
+            {"endpoints": []},
+            {"endpoints": "http://a:1"},
+            {"endpoints": ["a:1"]},
+            {"endpoints": ["http://a"], "timeout": 0},
+            {"endpoints": ["http://a"], "lease_max": 0},
+            {"endpoints": ["http://a"], "token": "a b"},
+        ):
+            self.assertRaises(mintleaf.InvalidArgument, mintleaf.Client, **settings)
+        self.assertEqual(Address.parse("https://[::1]:8443"), Address("::1", 8_443, True, "[::1]:8443"))
+
+    def test_a_token_file_is_read_again_when_it_changes(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "token")
+            for text in ("first", "second-one"):
+                with open(path, "w") as file:
+                    file.write(text + "\n")
+                if text == "first":
+                    token = Token(None, path)
+                self.assertEqual(token.latest(), text)
+            os.remove(path)
+            self.assertEqual(token.latest(), "second-one")
+
+
+if __name__ == "__main__":
+    unittest.main()
