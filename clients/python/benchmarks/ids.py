@@ -1,6 +1,6 @@
 """Ids a second in one process, beside snowflake generators from PyPI that are installed.
 
-    MINTLEAF_URL=http://127.0.0.1:8080 python benchmarks/ids.py     (pip install snowflake-id cyksuid)
+MINTLEAF_URL=http://127.0.0.1:8080 python benchmarks/ids.py     (pip install snowflake-id cyksuid)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Django model whose keys are Mintleaf ids, also for `bulk_create`.
 
-    MINTLEAF_URL=http://127.0.0.1:8080 python django_default.py
+MINTLEAF_URL=http://127.0.0.1:8080 python django_default.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """A SQLAlchemy model whose keys are Mintleaf ids, also for inserts of many rows.
 
-    MINTLEAF_URL=http://127.0.0.1:8080 python sqlalchemy_default.py
+MINTLEAF_URL=http://127.0.0.1:8080 python sqlalchemy_default.py
 """
 
 import os

@@ -8,6 +8,7 @@ import random
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import mintleaf
 from mintleaf import _wire as wire
@@ -104,6 +105,10 @@ class Lines(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(sorted(id for mine in got for id in mine), list(range(2, total + 1)))
+
+    def test_threads_share_a_lease_where_there_is_no_interpreter_lock(self) -> None:
+        with unittest.mock.patch("mintleaf._line._is_free_threaded", lambda: True):
+            self.test_threads_share_a_lease_without_an_id_twice_or_left_out()
 
     def test_after_a_refusal_the_next_lease_waits_for_half_of_the_rest(self) -> None:
         self.want(1)

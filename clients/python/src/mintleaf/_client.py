@@ -19,8 +19,6 @@ from ._line import Call
 from ._worker import AsyncWorkerLease, Terms, WorkerLease, want_lease
 from .errors import Closed, MintleafError, Unavailable
 
-#: How long a close waits for a name that the operating system is still looking up. A lookup cannot be cancelled.
-LOOK_UP_MAX_S = 0.1
 #: How much later than its deadline a call ends by itself, if its line has not ended it.
 GRACE_S = 0.02
 
@@ -121,11 +119,10 @@ _OF_THE_PARENT: list[object] = []
 
 def _in_forked_child() -> None:
     for face in list(_FACES):
-        was_closed = face._engine.is_closed
         _OF_THE_PARENT.append(face._abandoned())
         face._engine.abandon()
-        face._begin()
-        face._engine.is_closed = was_closed
+        if not face._engine.is_closed:
+            face._begin()
 
 
 if hasattr(os, "register_at_fork"):

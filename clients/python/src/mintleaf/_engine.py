@@ -251,6 +251,9 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._http.close()
+        # A socket is closed one turn of the event loop after its connection is aborted.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     async def ask(self, request: Request, deadline: float, line: Line | None = None) -> Outcome:
         """Asks one endpoint after another until one answers or the deadline passes."""

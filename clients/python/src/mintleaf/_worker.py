@@ -182,7 +182,7 @@ class Snowflakes:
 
     def __init__(self, held: Held, epoch_ms: int, worker_bits: int, sequence_bits: int) -> None:
         wire.check_whole("worker_bits", worker_bits, 0, 16)
-        wire.check_whole("sequence_bits", sequence_bits, 0, 22 - 0)
+        wire.check_whole("sequence_bits", sequence_bits, 0, 22)
         wire.check_whole("epoch_ms", epoch_ms, 0, held.from_ms)
         self.lock = threading.Lock()
         self._epoch_ms = epoch_ms
@@ -225,6 +225,10 @@ class Snowflakes:
                 await asyncio.sleep(REFUSED_REST_S)
                 continue
             held = lost.another(outcome)
+            if lost.is_closed():
+                held.refuse()
+                await held.give_back()
+                return
             held._snowflakes = self
             held.keep()
             with self.lock:
