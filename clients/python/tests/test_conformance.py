@@ -210,6 +210,9 @@ class Conformance(unittest.TestCase):
         cls.server = subprocess.Popen([BINARY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         cls.url = json.loads(cls.server.stdout.readline())["control"]
 
+    def test_there_are_cases(self) -> None:
+        self.assertGreater(len([name for name in dir(self) if name.endswith(("_async", "_threads"))]), 50)
+
     @classmethod
     def tearDownClass(cls) -> None:
         cls.server.stdin.close()

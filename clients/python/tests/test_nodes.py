@@ -176,6 +176,34 @@ class RealNodes(unittest.TestCase):
             seen += [client.next_id("forked") for _ in range(3_000)]
         self.assertEqual(len(set(seen)), len(seen))
 
+    @unittest.skipUnless(hasattr(os, "fork"), "SKIPPED: there is no fork")
+    def test_a_forked_child_of_an_async_program_holds_nothing_and_works(self) -> None:
+        client = mintleaf.AsyncClient(self.nodes.endpoints())
+
+        async def take(count: int, last: bool) -> list:
+            ids = [await client.next_id("forked-async") for _ in range(count)]
+            if last:
+                await client.close()
+            return ids
+
+        loop = asyncio.new_event_loop()
+        seen = loop.run_until_complete(take(300, False))
+        inlet, outlet = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(outlet, json.dumps(asyncio.run(take(1_000, True))).encode())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(outlet)
+        with os.fdopen(inlet, "rb") as pipe:
+            seen += json.load(pipe)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        seen += loop.run_until_complete(take(3_000, True))
+        loop.close()
+        self.assertEqual(len(set(seen)), len(seen))
+
     def test_memory_is_flat_over_ten_million_ids(self) -> None:
         def resident_kib() -> int:
             with open("/proc/self/statm") as statm:
@@ -190,6 +218,16 @@ class RealNodes(unittest.TestCase):
             for _ in range(5_000_000):
                 client.next_id("memory")
             self.assertLess(resident_kib() - before, 8 * 1024)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "SKIPPED: there is no fork")
+    def test_a_worker_lease_stays_with_the_parent(self) -> None:
+        self.nodes.send("PUT", "/v1/pools/forks", {"workers": "0-15"})
+        with mintleaf.Client(self.nodes.endpoints()) as client, client.lease_worker("forks") as lease:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if not lease.may_stamp(lease.from_ms) else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertTrue(lease.may_stamp(lease.from_ms))
 
     def test_worker_ids_are_leased(self) -> None:
         self.nodes.send("PUT", "/v1/pools/shops", {"workers": "0-15"})
