@@ -340,6 +340,14 @@ class AsyncClient(_Face):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine = Engine(self._settings, self._spawn)
         self._takers = self._engine.takers
+        self._ask_for_zones()
+
+    def _ask_for_zones(self) -> None:
+        """Begins to ask for zones, unless no event loop runs yet: then the first call does."""
+        if self._settings.zone is not None:
+            with contextlib.suppress(RuntimeError):
+                asyncio.get_running_loop()
+                self._spawn(_nothing)
 
     def _spawn(self, task: Task) -> None:
         loop = asyncio.get_running_loop()
@@ -408,6 +416,7 @@ class AsyncClient(_Face):
         await self._engine.end()
 
     async def __aenter__(self) -> AsyncClient:
+        self._ask_for_zones()
         return self
 
     async def __aexit__(self, *_: object) -> None:
