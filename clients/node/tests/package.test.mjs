@@ -1,7 +1,7 @@
 // The tarball, installed as a program would, by `import` and by `require`; and a process that ends by itself.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -60,8 +60,4 @@ test("an aborted call ends with the signal's reason, and a token's file is read 
     server.close();
     rmSync(dir, { recursive: true, force: true });
   }
-});
-
-test("the README holds no number of an id", () => {
-  assert.doesNotMatch(readFileSync(join(home, "README.md"), "utf8"), /Number\(.*(id|next)/i);
 });
