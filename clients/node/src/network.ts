@@ -85,10 +85,13 @@ export class Network {
 
   /** One attempt. Its outcome is noted for the endpoint. */
   private async attempt<T>(endpoint: number, request: Request<T>, deadline: number, stop: Stop): Promise<Meaning<T>> {
-    const end = this.clock.now() + this.attemptTimeoutMs;
+    let end = Infinity;
     let answer: Answer | string | undefined;
     try {
-      answer = await this.within(Math.min(end, deadline), stop, (ending) => this.transport.send(endpoint, request, ending));
+      answer = await this.within(deadline, stop, (ending) => {
+        end = this.clock.now() + this.attemptTimeoutMs;
+        return this.transport.send(endpoint, request, ending);
+      });
     } catch (error) {
       answer = (error as Error).message;
     }
@@ -120,17 +123,19 @@ export class Network {
     this.isAway = this.endpoints.haveAllFailed;
   }
 
-  /** Sends when fewer than the most requests are under way. Returns undefined if this takes until `end`. */
-  private async within(end: number, stop: Stop, send: (ending: Stop) => Promise<Answer>): Promise<Answer | undefined> {
+  /** Sends when fewer than the most requests are under way. Returns undefined if the attempt's time or `deadline` is over
+   * first. */
+  private async within(deadline: number, stop: Stop, send: (ending: Stop) => Promise<Answer>): Promise<Answer | undefined> {
     const ending = new Stop();
     const forget = stop.onStop(() => ending.stop());
-    const timer = this.clock.timer(end, () => ending.stop());
+    let timer = this.clock.timer(deadline, () => ending.stop());
     try {
-      await this.turn(ending);
-      if (ending.isStopped) return undefined;
-      this.underWay += 1;
-      this.requests += 1;
+      if (!(await this.turn(ending))) return undefined;
       try {
+        if (ending.isStopped) return undefined;
+        this.requests += 1;
+        timer.clear();
+        timer = this.clock.timer(Math.min(this.clock.now() + this.attemptTimeoutMs, deadline), () => ending.stop());
         return await send(ending);
       } finally {
         this.underWay -= 1;
@@ -145,17 +150,28 @@ export class Network {
     }
   }
 
-  private async turn(ending: Stop): Promise<void> {
+  /** Waits for a turn and takes it, unless it ends first. */
+  private async turn(ending: Stop): Promise<boolean> {
     while (this.underWay >= REQUESTS_MAX && !ending.isStopped) {
       await new Promise<void>((resolve) => {
-        this.queue.add(resolve);
-        ending.onStop(() => {
-          // A turn that came to a flight at its end is the next one's.
-          if (!this.queue.delete(resolve)) this.nextTurn();
+        const forget = ending.onStop(() => {
+          this.queue.delete(come);
           resolve();
         });
+        const come = (): void => {
+          forget();
+          resolve();
+        };
+        this.queue.add(come);
       });
     }
+    if (ending.isStopped) {
+      // A turn that came at the end is the next one's.
+      if (this.underWay < REQUESTS_MAX) this.nextTurn();
+      return false;
+    }
+    this.underWay += 1;
+    return true;
   }
 
   private nextTurn(): void {

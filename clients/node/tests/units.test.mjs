@@ -1,0 +1,148 @@
+// The client on a clock that the test steps, against a scripted transport.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Client } from "../dist/index.mjs";
+import sizing from "../dist/sizing.js";
+import endpoints from "../dist/endpoints.js";
+
+class SteppedClock {
+  time = 1_000;
+  timers = new Set();
+  now = () => this.time;
+  timer(at, callback) {
+    const timer = { at, callback, clear: () => this.timers.delete(timer) };
+    this.timers.add(timer);
+    return timer;
+  }
+  async advance(ms) {
+    const end = this.time + ms;
+    for (;;) {
+      await settled();
+      const due = [...this.timers].filter(({ at }) => at <= end).sort((one, other) => one.at - other.at)[0];
+      if (due === undefined) break;
+      this.timers.delete(due);
+      this.time = Math.max(this.time, due.at);
+      due.callback();
+    }
+    this.time = end;
+    await settled();
+  }
+}
+
+const settled = async () => { for (let at = 0; at < 3; at++) await new Promise((resolve) => setImmediate(resolve)); };
+
+/** A client over `act(endpoint, path)`, which returns an answer, an error, or undefined for silence. */
+function scripted(act, options = {}, count = 1) {
+  const clock = new SteppedClock();
+  const asked = [];
+  let closed = 0;
+  const transport = {
+    send(endpoint, { path }, stop) {
+      asked.push([endpoint, path, clock.time]);
+      const act1 = act(endpoint, path);
+      return new Promise((resolve, reject) => {
+        stop.onStop(() => reject(new Error("given up")));
+        if (act1 instanceof Error) reject(act1);
+        else if (act1 !== undefined) resolve(act1);
+      });
+    },
+    close: () => void closed++,
+  };
+  const names = Array.from({ length: count }, (_, at) => `http://n${at}`);
+  const client = new Client({ endpoints: names, ...options }, { clock, transport, random: () => 0.5 });
+  return { client, clock, asked, closed: () => closed };
+}
+
+function counting() {
+  let next = 1n;
+  return (_, path) => {
+    const count = Number(/count=(\d+)/.exec(path)[1]);
+    const start = next;
+    next += BigInt(count);
+    const ids = Array.from({ length: path.includes("ranges") ? 0 : count }, (_, at) => `${start + BigInt(at)}`);
+    return { status: 200, body: JSON.stringify({ ids, ranges: [{ start: `${start}`, end: `${next}` }] }) };
+  };
+}
+
+test("all_nodes_are_away: calls fail at their deadline, and held ids are handed out first", async () => {
+  let act = counting();
+  const { client, clock, asked } = scripted((...of) => act(...of), {}, 3);
+  assert.deepEqual([await client.nextId("orders"), await client.nextId("orders")], [1n, 2n]);
+  act = () => new Error("refused");
+  for (let at = 0; at < 100; at++) assert.equal(client.tryNextId("orders"), BigInt(at + 3));
+  await clock.advance(60_000);
+  asked.length = 0;
+  const began = clock.time;
+  let ended;
+  const call = client.nextId("orders").catch((error) => ((ended = clock.time), error));
+  await clock.advance(20_000);
+  assert.equal((await call).code, "unavailable");
+  assert.equal(ended - began, 10_000);
+  assert.ok(asked.length >= 4 && asked.length <= 40, `${asked.length} requests`);
+  await client.close();
+});
+
+test("old_snowflakes_are_thrown_away, to the millisecond", async () => {
+  const { client, clock } = scripted(counting());
+  for (let at = 1; at <= 50; at++) await client.nextSnowflake();
+  assert.ok(client.stats().held > 0);
+  await clock.advance(1_000);
+  assert.equal(client.tryNextSnowflake(), undefined);
+  assert.equal(client.stats().held, 0);
+  await client.close();
+});
+
+test("at most 64 requests are under way, and 10,000 calls wait on a line", async () => {
+  const { client, clock, asked } = scripted(() => undefined);
+  const calls = Array.from({ length: 100 }, (_, at) => client.nextNumber("chat", `${at}`).catch((error) => error.code));
+  await settled();
+  assert.equal(asked.length, 64);
+  const waiting = Array.from({ length: 10_001 }, () => client.nextId("orders").catch((error) => error.code));
+  assert.equal(await waiting[10_000], "overloaded");
+  const closed = client.close();
+  assert.deepEqual(new Set(await Promise.all([...calls, ...waiting.slice(0, 10_000)])), new Set(["closed"]));
+  await closed;
+  await settled();
+  assert.equal(clock.timers.size, 0, "no timer is left");
+});
+
+test("sizes_follow_use", () => {
+  const rules = { first: 100, min: 10, max: 1_000_000, lastsMs: 10_000 };
+  const sizes = (steps) => {
+    const sizer = new sizing.Sizing(rules);
+    let now = 77_000;
+    return [sizer.next(now, 0, 0), ...steps.map(([ms, used]) => sizer.next((now += ms), used, 0))];
+  };
+  assert.deepEqual(sizes([[1_000, 30], [5_000, 150], [5_000, 150]]), [100, 300, 300, 300]);
+  assert.deepEqual(sizes([[0, 50], [1, 400], [1, 1_600], [1, 6_400]]), [100, 400, 1_600, 6_400, 25_600]);
+  assert.deepEqual(sizes([[60_000, 50], [60_000, 13], [3_600_000, 5]]), [100, 25, 10, 10]);
+});
+
+test("rests_grow_and_end", () => {
+  const all = new endpoints.Endpoints(1, Math.random);
+  let now = 1_000;
+  for (const longest of [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]) {
+    all.failed(0, now);
+    const rest = all.pick(now).restsUntil - now;
+    assert.ok(rest >= longest / 2 && rest <= longest, `${rest} of ${longest}`);
+    now += rest;
+  }
+  all.answered(0);
+  all.failed(0, now);
+  assert.ok(all.pick(now).restsUntil - now <= 50);
+});
+
+test("a call that is aborted leaves the line, and its ids go to the next", async () => {
+  let act = () => undefined;
+  const { client, clock } = scripted((...of) => act(...of));
+  const controller = new AbortController();
+  const first = client.nextId("orders", { signal: controller.signal });
+  const second = client.nextId("orders");
+  controller.abort(new Error("enough"));
+  await assert.rejects(first, /enough/);
+  assert.equal(client.stats().waitingCalls, 1);
+  act = counting();
+  await clock.advance(3_000);
+  assert.equal(await second, 1n);
+  await client.close();
+});
