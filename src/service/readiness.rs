@@ -194,6 +194,7 @@ mod tests {
             purged_index: None,
             members: (1..).zip(silences).map(member).collect(),
             voters: vec![BTreeSet::from([1, 2, 3])],
+            keys: Vec::new(),
         }
     }
 
