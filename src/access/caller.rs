@@ -175,6 +175,9 @@ impl Caller {
     /// Why not.
     #[inline]
     pub(crate) fn check_demand(&self, demand: &Demand<'_>) -> Result<(), Denial> {
+        if demand.scope == Scope::TagOfParameter {
+            return Ok(());
+        }
         self.check(demand.needs)?;
         self.check_scope(demand.scope, || demand.tag())
     }
@@ -204,7 +207,11 @@ impl Caller {
                 None => Err(Denial::Tags),
             },
             Scope::Everything if confined => Err(Denial::Tags),
-            Scope::NoTag | Scope::TagOfBody | Scope::TagOfPath | Scope::Everything => Ok(()),
+            Scope::NoTag
+            | Scope::TagOfBody
+            | Scope::TagOfParameter
+            | Scope::TagOfPath
+            | Scope::Everything => Ok(()),
         }
     }
 }

@@ -76,6 +76,9 @@ pub(crate) enum Scope {
     TagOfPath,
     /// The tag that the body names. The handler checks it, as soon as it has read the body.
     TagOfBody,
+    /// The tag that a parameter names, in the query or in a form. Another one may bring the token, and the answer to
+    /// one that does not hold is the path's own: the handler checks both.
+    TagOfParameter,
     /// All tags, or the cluster itself.
     Everything,
 }

@@ -19,8 +19,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use mintleaf_core::tag::BizTag;
 
 use super::host;
+use super::legacy::tinyid::authorization_of_query;
 use super::problem::Problem;
-use crate::access::{AccessPolicy, Caller, Denial, Needs, Token, Tokens, route};
+use crate::access::{AccessPolicy, Caller, Denial, Needs, Scope, Token, Tokens, route};
 use crate::service::Actor;
 use crate::text::address::is_loopback_host;
 
@@ -64,11 +65,21 @@ impl Access {
         self.doors.tokens.as_deref()
     }
 
+    /// The same for a handler that judges a request by itself.
+    pub(super) fn shared_tokens(&self) -> Option<Arc<Tokens>> {
+        self.doors.tokens.clone()
+    }
+
     /// Why a request is refused, if its sender may not make it. `caller` is the sender of the connection's requests.
     pub(super) fn refusal(&self, head: &Parts, caller: &mut Caller) -> Option<Problem> {
         let demand = route(head.method.as_str(), head.uri.path());
         if let Some(tokens) = self.tokens() {
-            caller.shows(tokens, authorization(&head.headers));
+            match authorization(&head.headers) {
+                None if demand.scope == Scope::TagOfParameter => {
+                    caller.shows(tokens, authorization_of_query(head).as_deref());
+                }
+                shown => caller.shows(tokens, shown),
+            }
             if let Err(denial) = caller.check_demand(&demand) {
                 return Some(refused(denial));
             }

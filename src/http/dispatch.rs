@@ -26,6 +26,7 @@ use super::access::{Access, Sender};
 use super::failure_log::FailureLog;
 use super::id_answers::{IdAnswers, hold};
 use super::id_request::{IdPath, IdRequest};
+use super::legacy::tinyid;
 use super::problem::{FailedWith, Problem};
 use super::request_id::RequestId;
 use super::router::router;
@@ -113,15 +114,18 @@ impl Dispatch {
         let began = Instant::now();
         let path = spelling::asked_path(&head).to_owned();
         let method = head.method.clone();
-        let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
-        let request_id = RequestId::of(&head.headers);
+        let mode = mode_of(&path);
+        let request_id = (mode != Mode::Segment).then(|| RequestId::of(&head.headers)).flatten();
         let pages = (path == "/metrics").then(|| self.answers().of_pages());
-        // Numbers of keys reserve memory for their answer before they are taken.
-        if mode == Mode::Sequence {
+        // Ids reserve memory for their answer before they are taken.
+        if mode != Mode::Admin {
             head.extensions.insert(self.answers().clone());
         }
+        if mode == Mode::Segment {
+            head.extensions.insert(tinyid::JudgedBy(self.access.shared_tokens()));
+        }
         let mut response = self.ask_router(Request::from_parts(head, body)).await;
-        if mode != Mode::Sequence {
+        if mode == Mode::Admin {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
@@ -244,6 +248,17 @@ impl Dispatch {
             *response.body_mut() = Body::empty();
         }
         response
+    }
+}
+
+/// The mode that counts the requests of a path of the router.
+fn mode_of(path: &str) -> Mode {
+    if sequences::is_taken_at(path) {
+        Mode::Sequence
+    } else if tinyid::is_taken_at(path) {
+        Mode::Segment
+    } else {
+        Mode::Admin
     }
 }
 

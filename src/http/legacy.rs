@@ -1,10 +1,14 @@
-//! Leaf's own paths: the bare id on success, Leaf's answer on failure.
+//! Paths of peers, for programs that were written for them.
+//!
+//! Leaf's own: the bare id on success, Leaf's answer on failure. Those of tinyid are in `tinyid`.
 //!
 //! Programs written for Leaf read the status and the media type and, some of them, the `id=-n` inside `message`, so all
 //! of that is the same as in Leaf.
 
 mod decode;
 mod failure;
+mod parameters;
+pub(super) mod tinyid;
 
 use std::ops::Range;
 

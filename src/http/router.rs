@@ -44,6 +44,9 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::Sequence => get(sequences::take).head(sequences::head),
         Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
+        Endpoint::Tinyid => {
+            get(legacy::tinyid::answer).post(legacy::tinyid::answer).head(legacy::tinyid::head)
+        }
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),
         Endpoint::Decode => get(snowflake::decode),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT};
+use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT, STEP_DEFAULT};
 use mintleaf_core::segment::{Segment, used_before_fetch};
 use mintleaf_core::shape::{Line, LinesOf, Shape};
 use mintleaf_core::snowflake::Format;
@@ -97,6 +97,21 @@ impl IdService {
     /// As [`take`](Self::take).
     pub async fn take_contiguous(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Contiguous).await
+    }
+
+    /// Ids without a gap for a caller that hands them out by itself: as many as the tag's step, so that the step says how
+    /// often such callers come, but no more than `count_max`, nor than the tag's rate limit allows in a second. The tag
+    /// is created where its first use would.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub async fn take_step(&self, tag: &str, count_max: u64) -> Result<TakenIds, Error> {
+        self.source(tag, self.replica.deadline(GRAB_MAX)).await?;
+        // This node's copy may not show yet what it has just created.
+        let row = self.row(&BizTag::parse(tag)?);
+        let step = row.as_ref().map_or(STEP_DEFAULT, |row| row.step);
+        let rate = row.and_then(|row| row.protection.rate_limit).unwrap_or(u32::MAX);
+        self.take_contiguous(tag, u64::from(step.min(rate)).min(count_max)).await
     }
 
     /// An id of a strict tag for each of `count` requests, 1 or more, that arrived together, with one round to the

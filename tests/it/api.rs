@@ -5,6 +5,7 @@ mod ids;
 mod leaf;
 mod ops;
 mod tags;
+mod tinyid;
 
 use serde_json::json;
 

@@ -92,7 +92,7 @@ fn the_document_shows_the_matrix() {
     let document = include_str!("../../../docs/security.md");
     let scope = |scope| match scope {
         Scope::NoTag => "-",
-        Scope::TagOfPath | Scope::TagOfBody => "its tags",
+        Scope::TagOfPath | Scope::TagOfBody | Scope::TagOfParameter => "its tags",
         Scope::Everything => "no",
     };
     let mut rows: Vec<String> = ROUTES

@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
+use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::request::Parts;
-use axum::http::{Method, Response};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
 use mintleaf_core::snowflake::IdParts;
 use serde::Serialize;
 
 use super::failure::{Failure, json_type};
-use crate::http::body;
-use crate::http::query::form_unescape;
+use super::parameters::Parameters;
 use crate::http::spelling::asked_path;
 use crate::service::IdService;
 
@@ -36,12 +34,9 @@ pub(in crate::http) async fn decode(
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let given = match given(head.uri.query()) {
-        None if is_form(&head) => match body::collected(body).await {
-            Ok(form) => given(std::str::from_utf8(&form).ok()),
-            Err(problem) => return problem.into_response(),
-        },
-        given => given,
+    let given = match Parameters::read(&head, body).await {
+        Ok(parameters) => parameters.text(PARAMETER),
+        Err(problem) => return problem.into_response(),
     };
     let answered = match (given, json_type(&head.headers)) {
         (None, _) => Err(Failure::missing_parameter(PARAMETER)),
@@ -66,26 +61,6 @@ pub(in crate::http) async fn decode(
     response.map(Body::from)
 }
 
-/// Whether the body holds parameters too, by a method that lets it.
-fn is_form(head: &Parts) -> bool {
-    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let name = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
-    name.eq_ignore_ascii_case("application/x-www-form-urlencoded")
-        && [Method::POST, Method::PUT, Method::PATCH].contains(&head.method)
-}
-
-/// The parameter as servlets read it: repeated values are joined, and malformed ones are ignored.
-fn given(query: Option<&str>) -> Option<String> {
-    let pairs = query.unwrap_or_default().split('&');
-    let values: Vec<_> = pairs
-        .filter_map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (form_unescape(name)? == PARAMETER).then(|| form_unescape(value))?
-        })
-        .collect();
-    (!values.is_empty()).then(|| values.join(","))
-}
-
 fn leaf_parts(parts: IdParts) -> Decoded {
     let time = Timestamp::from_millisecond(i64::try_from(parts.time_ms).unwrap_or(i64::MAX));
     let time = time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%d %H:%M:%S%.3f");
@@ -99,22 +74,6 @@ fn leaf_parts(parts: IdParts) -> Decoded {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_parameter_is_read_as_servlets_read_it() {
-        for (query, expected) in [
-            ("snowflakeId=5", Some("5")),
-            ("x=1&snowflakeId=%35&y", Some("5")),
-            ("snowflakeId", Some("")),
-            ("snowflakeId=1&snowflakeId=2", Some("1,2")),
-            ("snowflakeId=%zz", None),
-            ("snowflakeid=5", None),
-            ("", None),
-        ] {
-            assert_eq!(given(Some(query)).as_deref(), expected, "{query}");
-        }
-        assert_eq!(given(None), None);
-    }
 
     #[test]
     fn leaf_reads_times_in_utc_and_numbers_as_strings() {
