@@ -241,6 +241,8 @@ carried_out! {
         "docs/operating/upgrading.md", "docs/operating/cluster.md", "docs/operating/recovery.md";
     the_commands_of_security_work: "docs/security.md";
     the_commands_of_coming_from_leaf_work: "docs/migrating-from-leaf.md";
+    the_commands_of_coming_from_tinyid_work: "docs/migrating-from-tinyid.md";
+    the_commands_of_coming_from_cosid_work: "docs/migrating-from-cosid.md";
 }
 
 #[test]
