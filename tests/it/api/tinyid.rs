@@ -79,7 +79,7 @@ fn what_has_no_ids_for_tinyid_is_an_empty_text_or_code_6() {
         ("bizType=text", [false, false]),
         ("bizType=keys", [false, false]),
         ("bizType=hidden", [true, false]),
-        ("bizType=day", [true, false]),
+        ("bizType=day", [false, false]),
         ("bizType=", [false, false]),
         ("token=x", [false, false]),
         ("bizType=%00", [false, false]),
