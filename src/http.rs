@@ -16,9 +16,10 @@
 //!     request_id    the id of a request that is not for ids
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
-//!       console, legacy, sequences, snowflake, pools, tags (tag_shape), buffers, import, audit, backup,
+//!       console, legacy, tinyid, sequences, snowflake, pools, tags (tag_shape), buffers, import, audit, backup,
 //!       cluster, pages, ops          one group of paths each
 //!         key, query, body    what clients send, read strictly
+//!         parameters          what clients of peers send, read as servlets do
 //!         decimal             numbers, read strictly and written fast
 //!         pieces              short copies and comparisons
 //!         media_type          which of the media types that a client accepts an answer has
@@ -53,6 +54,7 @@ mod legacy;
 mod media_type;
 mod ops;
 mod pages;
+mod parameters;
 mod pieces;
 mod pools;
 mod problem;
@@ -64,6 +66,7 @@ mod snowflake;
 mod spelling;
 mod tag_shape;
 mod tags;
+mod tinyid;
 mod unread_request;
 mod write_buffer;
 

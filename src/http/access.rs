@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use mintleaf_core::tag::BizTag;
 
 use super::host;
-use super::legacy::tinyid::authorization_of_query;
+use super::parameters::Parameters;
 use super::problem::Problem;
 use crate::access::{AccessPolicy, Caller, Denial, Needs, Scope, Token, Tokens, route};
 use crate::service::Actor;
@@ -76,7 +76,7 @@ impl Access {
         if let Some(tokens) = self.tokens() {
             match authorization(&head.headers) {
                 None if demand.scope == Scope::TagOfParameter => {
-                    caller.shows(tokens, authorization_of_query(head).as_deref());
+                    caller.shows(tokens, Parameters::of_query(head).bearer().as_deref());
                 }
                 shown => caller.shows(tokens, shown),
             }

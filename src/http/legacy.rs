@@ -1,14 +1,10 @@
-//! Paths of peers, for programs that were written for them.
-//!
-//! Leaf's own: the bare id on success, Leaf's answer on failure. Those of tinyid are in `tinyid`.
+//! Leaf's own paths: the bare id on success, Leaf's answer on failure.
 //!
 //! Programs written for Leaf read the status and the media type and, some of them, the `id=-n` inside `message`, so all
 //! of that is the same as in Leaf.
 
 mod decode;
 mod failure;
-mod parameters;
-pub(super) mod tinyid;
 
 use std::ops::Range;
 

@@ -16,7 +16,7 @@ use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
     audit, backup, buffers, cluster, console, import, legacy, ops, pages, pools, sequences,
-    snowflake, spelling, tags,
+    snowflake, spelling, tags, tinyid,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
@@ -44,9 +44,7 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::Sequence => get(sequences::take).head(sequences::head),
         Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
-        Endpoint::Tinyid => {
-            get(legacy::tinyid::answer).post(legacy::tinyid::answer).head(legacy::tinyid::head)
-        }
+        Endpoint::Tinyid => get(tinyid::answer).post(tinyid::answer).head(tinyid::head),
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),
         Endpoint::Decode => get(snowflake::decode),

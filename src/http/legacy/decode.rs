@@ -12,7 +12,7 @@ use mintleaf_core::snowflake::IdParts;
 use serde::Serialize;
 
 use super::failure::{Failure, json_type};
-use super::parameters::Parameters;
+use crate::http::parameters::Parameters;
 use crate::http::spelling::asked_path;
 use crate::service::IdService;
 

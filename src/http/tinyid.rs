@@ -12,13 +12,13 @@ use axum::http::{HeaderValue, Response};
 use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use serde::Serialize;
 
+use super::access::authorization;
+use super::decimal;
+use super::id_answers::hold;
 use super::parameters::Parameters;
+use super::problem::{FailedWith, Problem};
 use crate::access::{Caller, Denial, Needs, Tokens};
 use crate::connection::answer_budget::OriginBudget;
-use crate::http::access::authorization;
-use crate::http::decimal;
-use crate::http::id_answers::hold;
-use crate::http::problem::{FailedWith, Problem};
 use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
 use crate::metrics::Protocol;
 use crate::service::{Error, IdService, JsonNumbers, NOT_CONSECUTIVE, Services, TakenIds};
@@ -33,23 +33,13 @@ const TOKEN_ERROR: u16 = 5;
 const SYSTEM_ERROR: u16 = 6;
 
 /// Whether a path is one of tinyid's.
-pub(in crate::http) fn is_taken_at(path: &str) -> bool {
+pub(super) fn is_taken_at(path: &str) -> bool {
     path.starts_with(PATHS)
-}
-
-/// What a request to one of tinyid's paths shows in place of an `Authorization`: the token of its query.
-pub(in crate::http) fn authorization_of_query(head: &Parts) -> Option<Vec<u8>> {
-    bearer(&Parameters::of_query(head))
-}
-
-fn bearer(parameters: &Parameters<'_>) -> Option<Vec<u8>> {
-    let token = parameters.text("token").filter(|token| !token.is_empty())?;
-    Some(format!("Bearer {token}").into_bytes())
 }
 
 /// What the dispatch hands over with a request: the tokens that it is judged by, where the node has an auth file.
 #[derive(Clone)]
-pub(in crate::http) struct JudgedBy(pub(in crate::http) Option<Arc<Tokens>>);
+pub(super) struct JudgedBy(pub(super) Option<Arc<Tokens>>);
 
 /// What is asked for, as the path says.
 #[derive(Clone, Copy)]
@@ -104,7 +94,7 @@ struct Segment {
 }
 
 /// Answers one of tinyid's four calls.
-pub(in crate::http) async fn answer(
+pub(super) async fn answer(
     State(services): State<Services>,
     Extension(JudgedBy(tokens)): Extension<JudgedBy>,
     Extension(budget): Extension<OriginBudget>,
@@ -117,7 +107,7 @@ pub(in crate::http) async fn answer(
 }
 
 /// The head of an answer, which is the same for all; it takes nothing.
-pub(in crate::http) async fn head(head: Parts) -> Response<Body> {
+pub(super) async fn head(head: Parts) -> Response<Body> {
     Call::at(head.uri.path()).response(Vec::new())
 }
 
@@ -165,7 +155,7 @@ impl Asked<'_> {
         let mut caller = Caller::default();
         match authorization(&head.headers) {
             Some(shown) => caller.shows(tokens, Some(shown)),
-            None => caller.shows(tokens, bearer(parameters).as_deref()),
+            None => caller.shows(tokens, parameters.bearer().as_deref()),
         }
         if caller.shows_an_unknown_token() {
             self.ids().metrics().auth_failed(Protocol::Http);

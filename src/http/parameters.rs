@@ -5,9 +5,9 @@ use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 
-use crate::http::body;
-use crate::http::problem::Problem;
-use crate::http::query::form_unescape;
+use super::body;
+use super::problem::Problem;
+use super::query::form_unescape;
 
 /// The parameters of one request.
 pub(super) struct Parameters<'a> {
@@ -38,6 +38,12 @@ impl<'a> Parameters<'a> {
     /// The parameter of this name: that of the query, or else that of the form.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         given(self.query, name).or_else(|| given(std::str::from_utf8(&self.form).ok(), name))
+    }
+
+    /// What they show in place of an `Authorization`: their `token`, if it is not empty.
+    pub(super) fn bearer(&self) -> Option<Vec<u8>> {
+        let token = self.text("token").filter(|token| !token.is_empty())?;
+        Some(format!("Bearer {token}").into_bytes())
     }
 }
 
