@@ -47,6 +47,7 @@
 //!     worker_entry one worker id: its holder and its fence
 //!     window_bounds the pool, the longest window, the snowflake floor
 //!   lease_pools    worker ids for programs: pools, and the leases of them
+//!     pool_workers the worker ids of a pool, and those that run without a lease
 //!   headroom       how much is left of the tag that is nearest to its end
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out; stamp is what the log adds to it
@@ -65,6 +66,7 @@ mod line_marks;
 mod line_names;
 mod period_lines;
 mod periods_before;
+mod pool_workers;
 mod protection;
 mod raise;
 mod response;
@@ -92,6 +94,7 @@ pub use headroom::HeadroomPage;
 pub use lease_pools::LeaseRow;
 pub use level::{LEVEL_MAX, first_version_of};
 pub use line_names::{LastNumbers, LineMark, LineName, RaiseError};
+pub use pool_workers::PoolWorkers;
 pub use protection::Protection;
 pub use raise::Raise;
 pub use response::Response;

@@ -192,6 +192,8 @@ pub enum OutOfBounds {
     Holder,
     /// A lease has [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
     Lease,
+    /// A worker id that is taken does not belong to its pool.
+    Taken,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -215,6 +217,7 @@ impl fmt::Display for OutOfBounds {
                 f,
                 "holder must have at most {HOLDER_CHARS_MAX} characters, none of them a control character"
             ),
+            Self::Taken => f.write_str("taken worker ids must belong to the pool"),
             Self::Lease => write!(f, "a lease must last {LEASE_MS_MIN} to {AHEAD_MS_MAX} ms"),
             Self::Import => write!(
                 f,

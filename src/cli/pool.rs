@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use hyper::Method;
-use mintleaf_core::snowflake::WorkerPool;
+use mintleaf_core::snowflake::{InvalidPool, WorkerPool};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -20,9 +20,12 @@ pub enum PoolCommand {
     Create {
         /// The pool's name
         name: String,
-        /// Its worker ids below 4096, such as 0-1023 or 0-9,20: all that it has, and more
+        /// Its worker ids up to 65535, such as 0-1023 or 0-9,20: all that it has, and more
         #[arg(long)]
         workers: WorkerPool,
+        /// Those that run elsewhere today, such as 3,7: never leased until a list without them, or none, replaces it
+        #[arg(long, value_parser = taken)]
+        taken: Option<Taken>,
     },
     /// List all pools
     #[command(after_help = "Example:\n  mintleaf pool list")]
@@ -46,8 +49,11 @@ pub enum PoolCommand {
 
 pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Result<(), Failure> {
     match command {
-        PoolCommand::Create { name, workers } => {
-            let body = json!({ "workers": workers.to_string() });
+        PoolCommand::Create { name, workers, taken } => {
+            let mut body = json!({ "workers": workers.to_string() });
+            if let Some(Taken(taken)) = taken {
+                body["taken"] = taken.iter().flat_map(WorkerPool::worker_ids).collect();
+            }
             let pool = client.change(Method::PUT, &path(&name), Some(&body)).await?;
             if json { print_json(&pool) } else { print(&heading(&pool)) }
         }
@@ -58,9 +64,12 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
             }
             let rows = pools["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
             let mut table =
-                TextTable::new(["POOL", "WORKERS", "SIZE", "LEASED"]).numbers(&["SIZE", "LEASED"]);
+                TextTable::new(["POOL", "WORKERS", "SIZE", "LEASED", "TAKEN", "FIRST END"])
+                    .numbers(&["SIZE", "LEASED", "TAKEN"]);
             for row in rows {
-                table.row(["pool", "workers", "size", "leased"].map(|field| cell(row, field)));
+                let [pool, workers, size, leased, taken] =
+                    ["pool", "workers", "size", "leased", "taken"].map(|field| cell(row, field));
+                table.row([pool, workers, size, leased, taken, time(row, "first_end_ms")]);
             }
             print_table(&table)
         }
@@ -98,7 +107,24 @@ fn path(name: &str) -> String {
 fn heading(pool: &Value) -> String {
     let [name, workers, size] = ["pool", "workers", "size"].map(|field| cell(pool, field));
     let leased = pool["holders"].as_array().map_or(0, Vec::len);
-    format!("pool {name}: worker ids {workers}, {leased} of {size} leased\n")
+    let taken = pool["taken"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids = taken.iter().filter_map(|id| id.as_u64()?.try_into().ok());
+    let taken = WorkerPool::of_ids(ids).map(|taken| format!(", {taken} taken")).unwrap_or_default();
+    format!("pool {name}: worker ids {workers}, {leased} of {size} leased{taken}\n")
+}
+
+/// A point in time that an answer has as Unix milliseconds in a string.
+fn time(row: &Value, field: &str) -> String {
+    let ms = row[field].as_str().and_then(|text| text.parse().ok());
+    ms.map_or("-".to_owned(), rfc3339)
+}
+
+/// Worker ids that programs use without a lease, if there are any.
+#[derive(Clone, Debug)]
+pub struct Taken(Option<WorkerPool>);
+
+fn taken(text: &str) -> Result<Taken, InvalidPool> {
+    if text == "none" { Ok(Taken(None)) } else { text.parse().map(|taken| Taken(Some(taken))) }
 }
 
 fn text(pool: &Value) -> String {
@@ -110,12 +136,8 @@ fn text(pool: &Value) -> String {
         .numbers(&["WORKER"])
         .dispensable(&["FROM"]);
     for row in rows {
-        let time = |field: &str| {
-            let ms = row[field].as_str().and_then(|text| text.parse().ok());
-            ms.map_or("-".to_owned(), rfc3339)
-        };
         let [worker, holder] = ["worker_id", "holder"].map(|field| cell(row, field));
-        table.row([worker, holder, time("until_ms"), time("from_ms")]);
+        table.row([worker, holder, time(row, "until_ms"), time(row, "from_ms")]);
     }
     format!("{}\n{}", heading(pool), table.styled())
 }
@@ -128,12 +150,16 @@ mod tests {
     fn a_pool_is_shown_with_the_holder_of_each_worker_id_and_the_end_of_its_lease() {
         let holder =
             json!({"worker_id": 7, "holder": "shop-7", "from_ms": "0", "until_ms": "60000"});
-        let pool = json!({"pool": "shops", "workers": "0-9", "size": 10, "holders": [holder], "next": null});
+        let mut pool = json!({"pool": "shops", "workers": "0-9", "size": 10, "holders": [holder], "next": null});
         let shown = anstream::adapter::strip_str(&text(&pool)).to_string();
         assert!(
             shown.starts_with("pool shops: worker ids 0-9, 1 of 10 leased\n\nWORKER"),
             "{shown}"
         );
         assert!(shown.contains("     7  shop-7  1970-01-01T00:01:00.000Z"), "{shown}");
+        pool["taken"] = json!([1, 2, 8]);
+        assert!(
+            text(&pool).starts_with("pool shops: worker ids 0-9, 1 of 10 leased, 1-2,8 taken\n")
+        );
     }
 }

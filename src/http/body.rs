@@ -131,6 +131,23 @@ impl Fields {
         within(name, number, &bounds).map(Some)
     }
 
+    /// The list of integers `name`, if it was given, in any order.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is anything else, or one of them is outside `bounds`.
+    pub(super) fn integers(
+        &mut self,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<Vec<u64>>, Problem> {
+        let list = match self.take(name) {
+            None => return Ok(None),
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err(Problem::invalid(name, "must be a list of integers")),
+        };
+        list.iter().map(|one| within(name, whole(one), &bounds)).collect::<Result<_, _>>().map(Some)
+    }
+
     /// The list of objects `name`, if it was given.
     ///
     /// # Errors
@@ -294,6 +311,19 @@ mod tests {
         assert_eq!(read("{}").unwrap().map(|tags| tags.len()), None);
         for json in
             [r#"{"tags":[]}"#, r#"{"tags":[{},{},{}]}"#, r#"{"tags":{}}"#, r#"{"tags":[1]}"#]
+        {
+            assert!(read(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn lists_of_integers_have_bounds_and_may_be_empty() {
+        let read = |json: &str| fields(json).integers("taken", 0..=9);
+        assert_eq!(read(r#"{"taken":[7,3,3.0]}"#).unwrap(), Some(vec![7, 3, 3]));
+        assert_eq!(read(r#"{"taken":[]}"#).unwrap(), Some(Vec::new()));
+        assert_eq!(read("{}").unwrap(), None);
+        for json in
+            [r#"{"taken":[10]}"#, r#"{"taken":["1"]}"#, r#"{"taken":3}"#, r#"{"taken":null}"#]
         {
             assert!(read(json).is_err(), "{json}");
         }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use mintleaf_core::limits::{FLOOR_MS_MAX, LEASE_MS_MIN};
 use mintleaf_core::snowflake::WorkerPool;
-use mintleaf_core::state::LeaseRow;
+use mintleaf_core::state::{LeaseRow, PoolWorkers};
 use mintleaf_core::tag::BizTag;
 use serde::Serialize;
 
@@ -33,8 +33,12 @@ const LEASE_SECONDS_DEFAULT: u64 = 60;
 pub(super) struct PoolBody {
     pool: String,
     workers: String,
-    size: u16,
+    size: u32,
     leased: usize,
+    /// How many worker ids programs use without a lease.
+    taken: u32,
+    /// When the first lease ends.
+    first_end_ms: Option<String>,
 }
 
 /// A pool with its leases in answers.
@@ -42,7 +46,8 @@ pub(super) struct PoolBody {
 pub(super) struct HoldersBody {
     pool: String,
     workers: String,
-    size: u16,
+    size: u32,
+    taken: Vec<u16>,
     holders: Vec<HolderBody>,
     /// The next page begins after this worker id; `None` on the last page.
     next: Option<u16>,
@@ -89,8 +94,9 @@ pub(super) async fn set(
     let workers = required("workers", fields.text("workers")?)?;
     let invalid = |error| Problem::invalid("workers", error);
     let workers: WorkerPool = workers.parse().map_err(invalid)?;
+    let taken = taken(&mut fields)?;
     fields.finish()?;
-    service.set(&sender.actor(), &pool, workers).await?;
+    service.set(&sender.actor(), &pool, workers, taken).await?;
     page(&service, &pool, None, PAGE_LEASES_MAX).await
 }
 
@@ -163,13 +169,26 @@ async fn page(
     let has_next = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().map(|row| row.worker_id).filter(|_| has_next);
+    let PoolWorkers { workers, taken } = workers;
     Ok(Json(HoldersBody {
         pool: pool.to_string(),
         size: workers.size(),
         workers: workers.to_string(),
+        taken: taken.iter().flat_map(WorkerPool::worker_ids).collect(),
         holders: rows.into_iter().map(HolderBody::from).collect(),
         next,
     }))
+}
+
+/// The worker ids that programs use without a lease: none for an empty list, those of before without one.
+fn taken(fields: &mut Fields) -> Result<Option<Option<WorkerPool>>, Problem> {
+    let Some(ids) = fields.integers("taken", 0..=u16::MAX.into())? else { return Ok(None) };
+    if ids.is_empty() {
+        return Ok(Some(None));
+    }
+    let ids = ids.into_iter().filter_map(|id| u16::try_from(id).ok());
+    let taken = WorkerPool::of_ids(ids).map_err(|error| Problem::invalid("taken", error))?;
+    Ok(Some(Some(taken)))
 }
 
 fn seconds(fields: &mut Fields) -> Result<u64, Problem> {
@@ -214,9 +233,16 @@ impl LeaseBody {
 }
 
 impl From<Pool> for PoolBody {
-    fn from(Pool { name, workers, leased }: Pool) -> Self {
-        let (pool, size) = (name.to_string(), workers.size());
-        Self { pool, workers: workers.to_string(), size, leased }
+    fn from(Pool { name, workers, leased, first_end_ms }: Pool) -> Self {
+        let PoolWorkers { workers, taken } = workers;
+        Self {
+            pool: name.to_string(),
+            workers: workers.to_string(),
+            size: workers.size(),
+            leased,
+            taken: taken.map_or(0, |taken| taken.size()),
+            first_end_ms: first_end_ms.map(|ms| ms.to_string()),
+        }
     }
 }
 

@@ -54,11 +54,11 @@ pub enum Error {
     /// allow.
     #[error("the tag has fewer ids left than are asked for")]
     Exhausted,
-    /// Every worker id of a pool is leased.
-    #[error("every worker id of the pool is leased; the first is free at {}", rfc3339(*free_from_ms))]
+    /// Every worker id of a pool is leased, or taken by programs that lease none.
+    #[error("every worker id of the pool is leased or taken; {}", free(*free_from_ms))]
     AllLeased {
-        /// When the first of them is free, in Unix milliseconds.
-        free_from_ms: u64,
+        /// When the first of them is free, in Unix milliseconds; `None` if all are taken.
+        free_from_ms: Option<u64>,
     },
     /// The cluster keeps as many names of tags as it shall.
     #[error(
@@ -172,6 +172,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Line => "line",
             OutOfBounds::Holder => "holder",
             OutOfBounds::Lease => "seconds",
+            OutOfBounds::Taken => "taken",
             OutOfBounds::StepMax => "step_max",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
@@ -217,4 +218,10 @@ impl From<MembershipError> for Error {
             }
         }
     }
+}
+
+/// When the first worker id of a pool is free, in words.
+fn free(from_ms: Option<u64>) -> String {
+    let at = |ms| format!("the first is free at {}", rfc3339(ms));
+    from_ms.map_or("none is ever free before one is freed".to_owned(), at)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
 use mintleaf_core::snowflake::WorkerPool;
-use mintleaf_core::state::{Actor, Change, Command, LeaseRow, Response};
+use mintleaf_core::state::{Actor, Change, Command, LeaseRow, PoolWorkers, Response};
 use mintleaf_core::tag::BizTag;
 
 use super::admin::audit;
@@ -28,9 +28,11 @@ pub struct Pool {
     /// The name.
     pub name: BizTag,
     /// Its worker ids.
-    pub workers: WorkerPool,
+    pub workers: PoolWorkers,
     /// How many of them are leased now.
     pub leased: usize,
+    /// When the first of these leases ends, in Unix milliseconds.
+    pub first_end_ms: Option<u64>,
 }
 
 /// Names one lease to its holder: the worker id, and a number that no other lease ever has.
@@ -54,18 +56,21 @@ pub struct LeasedWorker {
 }
 
 impl PoolService {
-    /// Makes a pool, or gives it more worker ids.
+    /// Makes a pool, or gives it more worker ids; `taken`, if given, replaces those that programs use without a lease.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where a worker id of the pool would be missing; [`Error::Level`], [`Error::Unavailable`].
+    /// [`Error::Conflict`] where a worker id of the pool would be missing, or one would be taken that is leased;
+    /// [`Error::InvalidArgument`] where one would be taken that is none of the pool; [`Error::Level`],
+    /// [`Error::Unavailable`].
     pub async fn set(
         &self,
         actor: &Actor,
         pool: &BizTag,
         workers: WorkerPool,
+        taken: Option<Option<WorkerPool>>,
     ) -> Result<(), Error> {
         pool.check_new()?;
-        self.administer(actor, Change::SetPool { pool: pool.clone(), workers }).await
+        self.administer(actor, Change::SetPool { pool: pool.clone(), workers, taken }).await
     }
 
     /// Deletes a pool of which no lease lasts.
@@ -95,12 +100,7 @@ impl PoolService {
     /// [`Error::Unavailable`] without a quorum.
     pub async fn list(&self) -> Result<Vec<Pool>, Error> {
         refresh(&self.replica, Consistency::Linearizable).await?;
-        let now_ms = self.clock.now_ms();
-        let pools = self.replica.read(|state| state.pools(now_ms));
-        Ok(pools
-            .into_iter()
-            .map(|(name, workers, leased)| Pool { name, workers, leased })
-            .collect())
+        Ok(pools(&self.replica, self.clock.now_ms()))
     }
 
     /// A pool, and its leases that last: up to `limit`, from the worker id above `after` on.
@@ -112,7 +112,7 @@ impl PoolService {
         pool: &BizTag,
         after: Option<u16>,
         limit: usize,
-    ) -> Result<(WorkerPool, Vec<LeaseRow>), Error> {
+    ) -> Result<(PoolWorkers, Vec<LeaseRow>), Error> {
         refresh(&self.replica, Consistency::Linearizable).await?;
         let now_ms = self.clock.now_ms();
         let found = self.replica.read(|state| state.pool(pool.as_str(), now_ms, after, limit));
@@ -190,7 +190,7 @@ impl PoolService {
                 conflict("a pool keeps every worker id that it has: name them all".to_owned())
             }
             Response::PoolHeld { until_ms } => conflict(format!(
-                "a program holds a worker id of the pool; the last lease ends at {}",
+                "a program leases a worker id that would be deleted or taken; the last lease ends at {}",
                 rfc3339(until_ms)
             )),
             Response::TooManyPools => conflict(format!(
@@ -200,7 +200,10 @@ impl PoolService {
                 "the lease is over, and its worker id may be another's: ask for a new lease"
                     .to_owned(),
             ),
-            Response::NoWorkerFree { free_from_ms } => Error::AllLeased { free_from_ms },
+            Response::NoWorkerFree { free_from_ms } => {
+                let free_from_ms = Some(free_from_ms).filter(|ms| *ms < u64::MAX);
+                Error::AllLeased { free_from_ms }
+            }
             Response::BelowFloor { floor_ms } => Error::unavailable(format!(
                 "leases begin at {} at the earliest, because programs may hold some from before that",
                 rfc3339(floor_ms)
@@ -211,6 +214,12 @@ impl PoolService {
             }
         }
     }
+}
+
+/// The pools that exist as this node knows them, in the order of their names.
+pub(super) fn pools(replica: &Replica, now_ms: u64) -> Vec<Pool> {
+    let pool = |(name, workers, leased, first_end_ms)| Pool { name, workers, leased, first_end_ms };
+    replica.read(|state| state.pools(now_ms)).into_iter().map(pool).collect()
 }
 
 fn unknown_pool() -> Error {

@@ -10,11 +10,10 @@ use super::layout::Layout;
 
 /// Ranges in a pool at most: more than an operator types.
 const RANGES_MAX: usize = 64;
-/// Worker ids are below it in every layout.
-const WORKER_ID_END: u16 = 1 << 12;
 
-/// The worker ids that a cluster uses, at least one. Ids of another system that uses the others, such as a Leaf beside
-/// the cluster, are never repeated.
+/// A set of worker ids, at least one: those that a cluster uses for its own ids, which its layout bounds, or those that
+/// it leases to programs. Ids of another system that uses the others, such as a Leaf beside the cluster, are never
+/// repeated.
 ///
 /// Written as worker ids and ranges of them, both ends included, joined by commas: `512-1023`, `0-9,20`. However it was
 /// typed, a pool is kept and shown as its fewest ranges in ascending order.
@@ -39,12 +38,17 @@ impl WorkerPool {
 
     /// Its worker ids, ascending.
     pub fn worker_ids(&self) -> impl Iterator<Item = u16> {
-        self.ranges.iter().flat_map(|&(first, last)| first..=last)
+        self.worker_ids_from(0)
     }
 
-    /// How many worker ids it has: 1 to 4,096.
-    pub fn size(&self) -> u16 {
-        self.ranges.iter().map(|&(first, last)| last - first + 1).sum()
+    /// Its worker ids from this one on, ascending.
+    pub fn worker_ids_from(&self, begin: u16) -> impl Iterator<Item = u16> {
+        self.ranges.iter().flat_map(move |&(first, last)| first.max(begin)..=last)
+    }
+
+    /// How many worker ids it has: 1 to 65,536.
+    pub fn size(&self) -> u32 {
+        self.ranges.iter().map(|&(first, last)| u32::from(last - first) + 1).sum()
     }
 
     /// Its highest worker id.
@@ -52,16 +56,24 @@ impl WorkerPool {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
 
+    /// The pool of these worker ids, in any order.
+    ///
+    /// # Errors
+    /// [`InvalidPool`] for none, or for too many that are not neighbours.
+    pub fn of_ids(ids: impl IntoIterator<Item = u16>) -> Result<Self, InvalidPool> {
+        Self::of(ids.into_iter().map(|id| (id, id)).collect())
+    }
+
     /// The pool of these ranges, which may touch and overlap.
     fn of(mut ranges: Vec<(u16, u16)>) -> Result<Self, InvalidPool> {
         ranges.sort_unstable();
         let mut merged: Vec<(u16, u16)> = Vec::with_capacity(ranges.len().min(RANGES_MAX));
         for (first, last) in ranges {
-            if first > last || last >= WORKER_ID_END {
+            if first > last {
                 return Err(InvalidPool::Range(first, last));
             }
             match merged.last_mut() {
-                Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
                 _ => merged.push((first, last)),
             }
         }
@@ -123,7 +135,7 @@ impl From<WorkerPool> for Vec<(u16, u16)> {
 pub enum InvalidPool {
     /// The text is not written as worker ids and ranges of them.
     NotRanges,
-    /// A range ends before it begins, or above every worker id.
+    /// A range ends before it begins.
     Range(u16, u16),
     /// There are too many ranges.
     TooMany,
@@ -132,11 +144,11 @@ pub enum InvalidPool {
 impl fmt::Display for InvalidPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotRanges => {
-                f.write_str("must be worker ids and ranges of them, such as 512-1023 or 0-9,20")
-            }
+            Self::NotRanges => f.write_str(
+                "must be worker ids up to 65535 and ranges of them, such as 512-1023 or 0-9,20",
+            ),
             Self::Range(first, last) => {
-                write!(f, "has {first}-{last}, which ends before it begins or above 4095")
+                write!(f, "has {first}-{last}, which ends before it begins")
             }
             Self::TooMany => write!(f, "must have at most {RANGES_MAX} ranges"),
         }
@@ -162,6 +174,7 @@ mod tests {
             ("0-9,10-11,5-6,13", "0-11,13"),
             ("3,2,1,2", "1-3"),
             ("0-4095", "0-4095"),
+            ("0-65534,65535", "0-65535"),
         ];
         for (typed, kept) in cases {
             assert_eq!(pool(typed).to_string(), kept);
@@ -178,16 +191,17 @@ mod tests {
         assert!((0..4096).all(|id| pool.contains(id) == ids.contains(&id)));
         assert_eq!(WorkerPool::all(Layout::LEAF).to_string(), "0-1023");
         assert_eq!(WorkerPool::all("43+12+8".parse().unwrap()).size(), 4096);
+        assert_eq!(self::pool("0-65535").size(), 65_536);
+        assert_eq!(self::pool("0-9,20").worker_ids_from(8).collect::<Vec<_>>(), [8, 9, 20]);
+        assert_eq!(WorkerPool::of_ids([7, 3, 4]).unwrap(), self::pool("3-4,7"));
     }
 
     #[test]
     fn what_is_no_pool_is_refused() {
-        for text in ["", ",", "a", "1-", "-1", "1-2-3", "+1", "1..2", "65536", "0,,1"] {
+        for text in ["", ",", "a", "1-", "-1", "1-2-3", "+1", "1..2", "65536", "0-65536", "0,,1"] {
             assert_eq!(text.parse::<WorkerPool>(), Err(InvalidPool::NotRanges), "{text:?}");
         }
-        for (text, first, last) in [("9-3", 9, 3), ("5,4096", 4096, 4096), ("0-5000", 0, 5000)] {
-            assert_eq!(text.parse::<WorkerPool>(), Err(InvalidPool::Range(first, last)));
-        }
+        assert_eq!("9-3".parse::<WorkerPool>(), Err(InvalidPool::Range(9, 3)));
         let many: Vec<String> = (0..=RANGES_MAX).map(|id| (id * 2).to_string()).collect();
         assert_eq!(many.join(",").parse::<WorkerPool>(), Err(InvalidPool::TooMany));
         assert!(many[1..].join(",").parse::<WorkerPool>().is_ok());
@@ -198,7 +212,7 @@ mod tests {
         let read = |json: &str| serde_json::from_str::<WorkerPool>(json).ok();
         assert_eq!(read("[[0,9],[20,20]]"), Some(pool("0-9,20")));
         assert_eq!(serde_json::to_string(&pool("20,0-9")).unwrap(), "[[0,9],[20,20]]");
-        for other in ["[]", "[[20,20],[0,9]]", "[[0,9],[10,12]]", "[[9,0]]", "[[0,4096]]"] {
+        for other in ["[]", "[[20,20],[0,9]]", "[[0,9],[10,12]]", "[[9,0]]", "[[0,65536]]"] {
             assert_eq!(read(other), None, "{other}");
         }
     }

@@ -83,7 +83,9 @@ impl State {
             Change::ImportTag { import: _, tag, step, max_id, description } => {
                 self.import(tag, *step, *max_id, description)
             }
-            Change::SetPool { pool, workers } => self.pools.set(pool, workers),
+            Change::SetPool { pool, workers, taken } => {
+                self.pools.set(now_ms, pool, workers, taken.as_ref())
+            }
             Change::DeletePool { pool } => self.pools.delete(now_ms, pool),
             Change::SetNode { .. }
             | Change::RemoveNode { .. }

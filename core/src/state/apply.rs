@@ -8,6 +8,7 @@ use super::command::Command;
 use super::lease_pools::{LeasePool, LeasePools, LeaseRow, WantedLease};
 use super::level::{Level, ROOT_KEY};
 use super::periods_before::PeriodsBefore;
+use super::pool_workers::PoolWorkers;
 use super::protection::Protection;
 use super::response::Response;
 use super::shaped_entry::{LineGrab, ShapedEntry};
@@ -19,7 +20,7 @@ use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
 use crate::shape::{Leadership, Line, RootKey, Shape};
-use crate::snowflake::{Format, Rules, WorkerPool};
+use crate::snowflake::{Format, Rules};
 use crate::steps::Steps;
 use crate::tag::{BizTag, OutOfBounds};
 
@@ -295,12 +296,12 @@ impl State {
         self.workers.rows().collect()
     }
 
-    /// The pools that exist, in the order of their names: the worker ids of each, and how many leases of it last past
-    /// this millisecond.
-    pub fn pools(&self, now_ms: u64) -> Vec<(BizTag, WorkerPool, usize)> {
-        let shown = |(name, workers, pool): (&BizTag, &WorkerPool, &LeasePool)| {
-            let held = pool.rows(None).filter(|lease| lease.lasts_at(now_ms)).count();
-            (name.clone(), workers.clone(), held)
+    /// The pools that exist, in the order of their names: the worker ids of each, how many leases of it last past this
+    /// millisecond, and when the first of these ends.
+    pub fn pools(&self, now_ms: u64) -> Vec<(BizTag, PoolWorkers, usize, Option<u64>)> {
+        let shown = |(name, workers, pool): (&BizTag, &PoolWorkers, &LeasePool)| {
+            let (leased, first_end_ms) = pool.leased(now_ms);
+            (name.clone(), workers.clone(), leased, first_end_ms)
         };
         self.pools.live().map(shown).collect()
     }
@@ -313,7 +314,7 @@ impl State {
         now_ms: u64,
         after: Option<u16>,
         limit: usize,
-    ) -> Option<(WorkerPool, Vec<LeaseRow>)> {
+    ) -> Option<(PoolWorkers, Vec<LeaseRow>)> {
         let (workers, pool) = self.pools.get(name)?;
         let lasting = pool.rows(after).filter(|lease| lease.lasts_at(now_ms));
         Some((workers.clone(), lasting.take(limit).collect()))

@@ -1,7 +1,7 @@
 //! The last admin changes, each with its actor, its time, and what it changed.
 //!
 //! Entries are numbered from 1 on, without a gap, over the life of the cluster. The last [`AUDIT_MAX`] are kept.
-//! An entry has at most 3 KiB of texts and 512 bytes besides, so all of them take 36 MB at most; of usual
+//! An entry has at most 4 KiB of texts and 512 bytes besides, so all of them take 46 MB at most; of usual
 //! changes, 3 MB.
 //!
 //! Entries live in chunks, which a copy of the state shares until the next change.
@@ -19,8 +19,9 @@ use crate::limits::AUDIT_MAX;
 const CHUNK_ENTRIES_MAX: usize = 64;
 /// How many entries from the last one back are looked through for the one of an import that goes on.
 const IMPORT_ENTRIES_BACK: usize = 64;
-/// Bytes of all texts of an entry, at most: an actor, a tag and two descriptions, or four addresses.
-const TEXT_BYTES_MAX: usize = 3072;
+/// Bytes of all texts of an entry, at most: an actor, a tag and two descriptions, four addresses, or a pool with four
+/// sets of worker ids.
+const TEXT_BYTES_MAX: usize = 4096;
 /// Numbers are below it, so that JSON can hold them.
 const INDEX_END: u64 = 1 << 53;
 
@@ -149,6 +150,8 @@ pub enum Field {
     StepMax,
     /// The worker ids of a pool.
     Workers,
+    /// The worker ids of a pool that programs use without a lease.
+    Taken,
 }
 
 impl Field {
@@ -179,6 +182,7 @@ impl Field {
             Self::Digits => "digits",
             Self::StepMax => "step_max",
             Self::Workers => "workers",
+            Self::Taken => "taken",
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::{Action, Fact, Facts, Field};
 use super::level::{ROOT_KEY, STEP_BOUNDS, level_of};
+use super::pool_workers::PoolWorkers;
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
@@ -148,6 +149,8 @@ pub enum Change {
         pool: BizTag,
         /// Its worker ids, at least those that it has.
         workers: WorkerPool,
+        /// Those of them that programs use without a lease, if there are any; `None` leaves those of before.
+        taken: Option<Option<WorkerPool>>,
     },
     /// Deletes a pool of which no lease lasts.
     DeletePool {
@@ -228,10 +231,13 @@ impl Change {
                 require((1..=ID_END).contains(max_id), OutOfBounds::MaxId)?;
                 check_description(description)
             }
+            Self::SetPool { pool: _, workers, taken } => {
+                let (workers, taken) = (workers.clone(), taken.clone().flatten());
+                require(PoolWorkers { workers, taken }.is_sound(), OutOfBounds::Taken)
+            }
             Self::DeleteTag { .. }
             | Self::TransferLeader { .. }
             | Self::RaiseLevel { .. }
-            | Self::SetPool { .. }
             | Self::DeletePool { .. } => Ok(()),
         }
     }
@@ -355,9 +361,13 @@ impl Change {
 }
 
 /// What the audit says of the worker ids of a pool; nothing of none.
-pub fn pool_facts(workers: Option<&WorkerPool>) -> Facts {
+pub fn pool_facts(pool: Option<&PoolWorkers>) -> Facts {
     let text = |workers: &WorkerPool| Fact::Text(workers.to_string().into());
-    workers.map(|workers| (Field::Workers, text(workers))).into_iter().collect()
+    let facts = |PoolWorkers { workers, taken }: &PoolWorkers| {
+        let taken = taken.as_ref().map(|taken| (Field::Taken, text(taken)));
+        [(Field::Workers, text(workers))].into_iter().chain(taken).collect()
+    };
+    pool.map(facts).unwrap_or_default()
 }
 
 /// What the audit says of the snowflake floor; nothing of none.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::level::{ROOT_KEY, SHAPES, STEP_BOUNDS, level_of};
+use super::pool_workers::PoolWorkers;
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
-use crate::snowflake::{Format, Rules, WorkerPool};
+use crate::snowflake::{Format, Rules};
 use crate::steps::Steps;
 use crate::tag::OutOfBounds;
 
@@ -148,15 +149,15 @@ pub enum Response {
     /// The pool was made, given more worker ids, or deleted.
     Pool {
         /// Its worker ids before; absent where there was none.
-        before: Option<WorkerPool>,
+        before: Option<PoolWorkers>,
         /// Its worker ids now; absent where it was deleted.
-        after: Option<WorkerPool>,
+        after: Option<PoolWorkers>,
     },
     /// There is no such pool, or it was deleted.
     UnknownPool,
     /// A worker id of the pool would be missing.
     PoolShrinks,
-    /// A lease of the pool lasts.
+    /// A lease lasts, of the pool that should be deleted or of a worker id that should be taken.
     PoolHeld {
         /// When the last of them ends, in Unix milliseconds.
         until_ms: u64,

@@ -96,6 +96,11 @@ impl WorkerEntry {
         holds
     }
 
+    /// Ends the hold of whichever grant has it. What it may have stamped stays below the fence.
+    pub(super) fn end(&mut self) {
+        self.nonce = None;
+    }
+
     fn raise(&mut self, now_ms: u64, end_ms: u64) {
         assert!(end_ms > self.fence_ms, "fence would fall from {} to {end_ms}", self.fence_ms);
         assert!(end_ms - now_ms <= AHEAD_MS_MAX, "window reaches from {now_ms} to {end_ms}");

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_core::limits::ADDRESS_BYTES_MAX;
-use mintleaf_core::snowflake::WorkerPool;
 use mintleaf_core::state::{
-    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow, pool_facts,
+    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, PoolWorkers, TagRow,
+    pool_facts,
 };
 use mintleaf_raft::{MemberStatus, MembershipError, ProposeError, Role};
 use tokio::sync::oneshot;
@@ -85,13 +85,13 @@ pub(in crate::service) fn log_tag_change(actor: &Actor, change: &Change, row: Op
     log(actor, change, &change.facts(row));
 }
 
-/// Writes the log line of a change of a pool; `workers` are those that it has now.
+/// Writes the log line of a change of a pool, which is `pool` now.
 pub(in crate::service) fn log_change_of_pool(
     actor: &Actor,
     change: &Change,
-    workers: Option<&WorkerPool>,
+    pool: Option<&PoolWorkers>,
 ) {
-    log(actor, change, &pool_facts(workers));
+    log(actor, change, &pool_facts(pool));
 }
 
 /// Writes the log line of a change that itself says what it changed.

@@ -8,7 +8,7 @@ use mintleaf_core::snowflake::SnowflakeSettings;
 /// Most worker ids that a node holds, so that a few nodes cannot empty the pool.
 const HELD_MAX: usize = 16;
 /// A node holds at most the pool divided by this.
-const POOL_PART: u16 = 8;
+const POOL_PART: u32 = 8;
 /// One worker id more is wanted when the node gives more than this percentage of the ids that the held
 /// ones can make.
 const BUSY_PERCENT: u64 = 80;
@@ -37,8 +37,8 @@ impl WorkerDemand {
         Self::of(settings.format.layout().ids_per_ms(), settings.pool.size())
     }
 
-    fn of(ids_per_ms: u64, pool_size: u16) -> Self {
-        let part = usize::from(pool_size / POOL_PART);
+    fn of(ids_per_ms: u64, pool_size: u32) -> Self {
+        let part = (pool_size / POOL_PART) as usize;
         Self {
             ids_per_ms,
             held_max: part.clamp(1, HELD_MAX),
