@@ -34,7 +34,7 @@ pub use labels::{GrabOutcome, Mode};
 pub(crate) use latency::Burst;
 pub(crate) use machine::{DiskReadings, LOG_LINES_DROPPED, ProcessReadings};
 pub(crate) use readings::{
-    ClusterReadings, Readings, SequenceReadings, SnowflakeReadings, TagReadings,
+    ClusterReadings, PoolReadings, Readings, SequenceReadings, SnowflakeReadings, TagReadings,
 };
 
 use mintleaf_core::state::LEVEL_MAX;

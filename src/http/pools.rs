@@ -16,7 +16,7 @@ use super::body::{Fields, required};
 use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
-use crate::service::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, Pool, PoolService};
+use crate::service::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolService, PoolView};
 use crate::text::path_segment;
 
 type Pools = State<Arc<PoolService>>;
@@ -27,19 +27,6 @@ const PAGE_LEASES_MAX: u64 = 1_000;
 const LEASE_SECONDS_MIN: u64 = LEASE_MS_MIN / 1_000;
 /// A lease's seconds when none are given.
 const LEASE_SECONDS_DEFAULT: u64 = 60;
-
-/// A pool in answers.
-#[derive(Serialize)]
-pub(super) struct PoolBody {
-    pool: String,
-    workers: String,
-    size: u32,
-    leased: usize,
-    /// How many worker ids programs use without a lease.
-    taken: u32,
-    /// When the first lease ends.
-    first_end_ms: Option<String>,
-}
 
 /// A pool with its leases in answers.
 #[derive(Serialize)]
@@ -64,7 +51,7 @@ struct HolderBody {
 
 #[derive(Serialize)]
 pub(super) struct PoolsBody {
-    pools: Vec<PoolBody>,
+    pools: Vec<PoolView>,
 }
 
 /// A lease in answers to its holder.
@@ -79,8 +66,7 @@ pub(super) struct LeaseBody {
 
 pub(super) async fn list(State(service): Pools, uri: Uri) -> Result<Json<PoolsBody>, Problem> {
     Query::parse(uri.query())?.finish()?;
-    let pools = service.list().await?;
-    Ok(Json(PoolsBody { pools: pools.into_iter().map(PoolBody::from).collect() }))
+    Ok(Json(PoolsBody { pools: service.list().await? }))
 }
 
 /// Makes a pool, or gives it more worker ids.
@@ -228,20 +214,6 @@ impl LeaseBody {
             lease: format!("{worker_id}-{nonce:032x}"),
             from_ms: from_ms.to_string(),
             until_ms: until_ms.to_string(),
-        }
-    }
-}
-
-impl From<Pool> for PoolBody {
-    fn from(Pool { name, workers, leased, first_end_ms }: Pool) -> Self {
-        let PoolWorkers { workers, taken } = workers;
-        Self {
-            pool: name.to_string(),
-            workers: workers.to_string(),
-            size: workers.size(),
-            leased,
-            taken: taken.map_or(0, |taken| taken.size()),
-            first_end_ms: first_end_ms.map(|ms| ms.to_string()),
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Readings {
     pub(crate) snowflake: SnowflakeReadings,
     /// The cluster's tags.
     pub(crate) tags: TagReadings,
+    /// The pools of worker ids for programs.
+    pub(crate) pools: PoolReadings,
     /// The counters of sequences, while this node leads.
     pub(crate) sequences: SequenceReadings,
     /// The syncs of its log, where they are measured.
@@ -36,6 +38,7 @@ impl Collector for Readings {
         self.cluster.write(rows)?;
         self.snowflake.write(rows)?;
         self.tags.write(rows)?;
+        self.pools.write(rows)?;
         self.sequences.write(rows)?;
         let Some(SyncReadings { buckets, sum_s }) = &self.syncs else { return Ok(()) };
         if buckets.is_empty() {
@@ -183,6 +186,24 @@ impl TagReadings {
         rows.gauge("tag_names_max", help, self.names_max)?;
         let help = "Ids of tags that all nodes reserved, by the entries that this process applied";
         rows.counter("ids_reserved", help, self.reserved)
+    }
+}
+
+/// The pools of worker ids for programs at one moment, all together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolReadings {
+    /// Their worker ids.
+    pub(crate) workers: u64,
+    /// Those that are leased.
+    pub(crate) leased: u64,
+}
+
+impl PoolReadings {
+    fn write(&self, rows: &mut Rows<'_>) -> fmt::Result {
+        let help = "Worker ids of all pools for programs";
+        rows.gauge("pool_worker_ids", help, self.workers)?;
+        let help = "Worker ids of pools that are leased to programs now";
+        rows.gauge("pool_worker_ids_leased", help, self.leased)
     }
 }
 

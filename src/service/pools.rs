@@ -8,6 +8,7 @@ use mintleaf_core::state::{Actor, Change, Command, LeaseRow, PoolWorkers, Respon
 use mintleaf_core::tag::BizTag;
 
 use super::admin::audit;
+use super::admin::worker_view::PoolView;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
 use crate::limits::GRAB_MAX;
@@ -20,19 +21,6 @@ pub struct PoolService {
     pub(super) replica: Arc<Replica>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) draw_key: DrawKey,
-}
-
-/// A pool that exists.
-#[derive(Clone, Debug)]
-pub struct Pool {
-    /// The name.
-    pub name: BizTag,
-    /// Its worker ids.
-    pub workers: PoolWorkers,
-    /// How many of them are leased now.
-    pub leased: usize,
-    /// When the first of these leases ends, in Unix milliseconds.
-    pub first_end_ms: Option<u64>,
 }
 
 /// Names one lease to its holder: the worker id, and a number that no other lease ever has.
@@ -98,9 +86,10 @@ impl PoolService {
     ///
     /// # Errors
     /// [`Error::Unavailable`] without a quorum.
-    pub async fn list(&self) -> Result<Vec<Pool>, Error> {
+    pub async fn list(&self) -> Result<Vec<PoolView>, Error> {
         refresh(&self.replica, Consistency::Linearizable).await?;
-        Ok(pools(&self.replica, self.clock.now_ms()))
+        let now_ms = self.clock.now_ms();
+        Ok(self.replica.read(|state| PoolView::all(state, now_ms)))
     }
 
     /// A pool, and its leases that last: up to `limit`, from the worker id above `after` on.
@@ -214,12 +203,6 @@ impl PoolService {
             }
         }
     }
-}
-
-/// The pools that exist as this node knows them, in the order of their names.
-pub(super) fn pools(replica: &Replica, now_ms: u64) -> Vec<Pool> {
-    let pool = |(name, workers, leased, first_end_ms)| Pool { name, workers, leased, first_end_ms };
-    replica.read(|state| state.pools(now_ms)).into_iter().map(pool).collect()
 }
 
 fn unknown_pool() -> Error {

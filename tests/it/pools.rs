@@ -89,10 +89,45 @@ fn a_worker_id_is_leased_renewed_given_back_and_leased_again_above_what_was_stam
 }
 
 #[test]
+fn worker_ids_that_run_elsewhere_are_not_leased_and_every_page_shows_them() {
+    let node = mintleaf().dev();
+    let api = node.api();
+    let set = |body: Value| {
+        let json = [("content-type", "application/json")];
+        api.send(&Method::PUT, "/v1/pools/shops", &json, &body.to_string())
+    };
+    let made = set(json!({ "workers": "2-3,65535", "taken": [3, 2] })).ok();
+    assert_eq!((&made["taken"], &made["size"]), (&json!([2, 3]), &json!(3)));
+    let leased = read(&lease(api, "shops", 60).json());
+    assert_eq!(leased.worker_id, 65_535);
+    assert_eq!(lease(api, "shops", 60).problem(), (422, "exhausted".to_owned()));
+    let held = set(json!({ "workers": "2-3,65535", "taken": [65535] }));
+    assert_eq!(held.problem(), (409, "conflict".to_owned()));
+    for taken in [json!([4]), json!([65536]), json!("2"), json!(null)] {
+        let refused = set(json!({ "workers": "2-3,65535", "taken": taken }));
+        assert_eq!(refused.problem().0, 400, "{taken}");
+    }
+    let pool = json!({ "pool": "shops", "workers": "2-3,65535", "size": 3, "leased": 1, "taken": 2,
+        "first_end_ms": leased.until_ms.to_string() });
+    assert_eq!(api.get("/v1/workers").ok()["pools"], json!([pool]));
+    assert_eq!(api.get("/v1/pools").ok()["pools"], json!([pool]));
+    let page = api.get("/metrics").text().to_owned();
+    assert!(page.contains("mintleaf_pool_worker_ids 3\n"), "{page}");
+    assert!(page.contains("mintleaf_pool_worker_ids_leased 1\n"), "{page}");
+    // A list without one frees it; without the field the list stays.
+    assert_eq!(set(json!({ "workers": "2-3,65535", "taken": [3] })).ok()["taken"], json!([3]));
+    assert_eq!(set(json!({ "workers": "2-3,65535" })).ok()["taken"], json!([3]));
+    assert_eq!(read(&lease(api, "shops", 60).json()).worker_id, 2);
+    let entries = api.get("/v1/audit").ok();
+    assert_eq!(entries["entries"][1]["before"]["taken"], "2-3");
+    assert_eq!(entries["entries"][1]["after"]["taken"], "3");
+}
+
+#[test]
 fn what_is_out_of_bounds_is_refused_by_name() {
     let node = mintleaf().dev();
     let api = node.api();
-    for workers in ["", "x", "9-3", "0-4096"] {
+    for workers in ["", "x", "9-3", "0-65536"] {
         assert_eq!(put(api, "shops", workers).problem().0, 400, "{workers}");
     }
     assert_eq!(put(api, "%20a", "1").problem().0, 400);

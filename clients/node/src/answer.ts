@@ -8,7 +8,7 @@ const ID_END = 1n << 63n;
 /** The longest `Retry-After` that the client obeys: no call waits longer. */
 const RETRY_AFTER_MAX_S = 3_600;
 const RATE_LIMIT_WAIT_S = 1;
-const WORKERS_MAX = 4_096;
+const WORKERS_MAX = 65_536;
 
 /** An answer that has arrived completely. */
 export interface Answer {

@@ -15,7 +15,7 @@ use crate::request::Request;
 /// The first number past all ids.
 const ID_END: u64 = 1 << 63;
 /// The first number past all worker ids.
-const WORKER_END: u32 = 4096;
+const WORKER_END: u32 = 1 << 16;
 /// The longest `Retry-After` of a node that the client obeys: no call waits longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 

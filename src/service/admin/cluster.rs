@@ -12,11 +12,11 @@ use super::audit;
 use super::cluster_view::ClusterView;
 use super::headroom::{HeadroomLog, NEAR_END};
 use super::redis_nodes::{RedisNode, RedisNodes};
-use super::worker_view::{ClockView, WorkersView};
+use super::worker_view::{ClockView, PoolView, WorkersView};
 use crate::limits::GRAB_MAX;
 use crate::machine::clock::Clock;
 use crate::metrics::{
-    ClusterReadings, DiskReadings, Exposition, Metrics, ProcessReadings, Readings,
+    ClusterReadings, DiskReadings, Exposition, Metrics, PoolReadings, ProcessReadings, Readings,
     SequenceReadings, TagReadings,
 };
 use crate::replica::Replica;
@@ -99,11 +99,13 @@ impl ClusterService {
 
     /// Every worker id that was ever used, and every node's clock, as this node knows them.
     pub fn workers(&self) -> WorkersView {
-        let (rules, floor_ms, rows) = self
-            .replica
-            .read(|state| (state.snowflake_rules(), state.snowflake_floor_ms(), state.workers()));
+        let now_ms = self.clock.now_ms();
+        let (rules, floor_ms, rows, pools) = self.replica.read(|state| {
+            let (rules, floor_ms) = (state.snowflake_rules(), state.snowflake_floor_ms());
+            (rules, floor_ms, state.workers(), PoolView::all(state, now_ms))
+        });
         let rules = rules.unwrap_or_else(|| self.snowflakes.rules().clone());
-        WorkersView::new(&rules, floor_ms, rows, self.clocks(), self.clock.now_ms())
+        WorkersView::new(&rules, floor_ms, rows, pools, self.clocks(), now_ms)
     }
 
     fn clocks(&self) -> Vec<ClockView> {
@@ -285,6 +287,13 @@ impl ClusterService {
                 names_max: self.tags_max,
                 reserved: self.table.reserved(),
             },
+            pools: self.replica.read(|state| {
+                let pools = PoolView::all(state, self.clock.now_ms());
+                PoolReadings {
+                    workers: pools.iter().map(|pool| u64::from(pool.size)).sum(),
+                    leased: pools.iter().map(|pool| pool.leased as u64).sum(),
+                }
+            }),
             sequences: self.table.ledger().counters(|counters| SequenceReadings {
                 keys: counters.keys_held(),
                 keys_forgotten: counters.keys_forgotten(),

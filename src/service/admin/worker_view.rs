@@ -1,12 +1,13 @@
-//! The worker ids and the clocks as one node sees them, in the fields that clients read.
+//! The worker ids, the pools and the clocks as one node sees them, in the fields that clients read.
 
 use mintleaf_raft::PeerClock;
 use serde::Serialize;
 
 use mintleaf_core::snowflake::Rules;
-use mintleaf_core::state::{ClockReport, WorkerRow};
+use mintleaf_core::state::{ClockReport, PoolWorkers, State, WorkerRow};
+use mintleaf_core::tag::BizTag;
 
-/// Every worker id that was ever used, and every member's clock.
+/// Every worker id that was ever used, the pools of those for programs, and every member's clock.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkersView {
     /// The widths of an id's fields.
@@ -23,8 +24,45 @@ pub struct WorkersView {
     pub floor_ms: Option<u64>,
     /// The worker ids that were ever used, in order.
     pub workers: Vec<WorkerView>,
+    /// The pools of worker ids for programs, by name.
+    pub pools: Vec<PoolView>,
     /// The members' clocks, by node.
     pub clocks: Vec<ClockView>,
+}
+
+/// One pool of worker ids for programs.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolView {
+    /// The name.
+    pub pool: String,
+    /// Its worker ids, as ranges.
+    pub workers: String,
+    /// How many they are.
+    pub size: u32,
+    /// How many of them are leased now.
+    pub leased: usize,
+    /// How many of them programs use without a lease.
+    pub taken: u32,
+    /// When the first of the leases ends, in Unix milliseconds.
+    pub first_end_ms: Option<String>,
+}
+
+impl PoolView {
+    /// The pools that exist, in the order of their names.
+    pub(in crate::service) fn all(state: &State, now_ms: u64) -> Vec<Self> {
+        let view = |(name, workers, leased, first_end_ms): (BizTag, _, _, Option<u64>)| {
+            let PoolWorkers { workers, taken } = workers;
+            Self {
+                pool: name.to_string(),
+                workers: workers.to_string(),
+                size: workers.size(),
+                leased,
+                taken: taken.map_or(0, |taken| taken.size()),
+                first_end_ms: first_end_ms.map(|ms| ms.to_string()),
+            }
+        };
+        state.pools(now_ms).into_iter().map(view).collect()
+    }
 }
 
 /// One worker id.
@@ -65,6 +103,7 @@ impl WorkersView {
         rules: &Rules,
         floor_ms: u64,
         rows: Vec<WorkerRow>,
+        pools: Vec<PoolView>,
         clocks: Vec<ClockView>,
         now_ms: u64,
     ) -> Self {
@@ -78,6 +117,7 @@ impl WorkersView {
             window_ms_max: rules.window_ms_max(),
             floor_ms: (floor_ms > 0).then_some(floor_ms),
             workers,
+            pools,
             clocks,
         }
     }
@@ -153,7 +193,7 @@ mod tests {
         let rules = Rules::new(format, WorkerPool::all(layout), u64::MAX).unwrap();
         let rows = (0..layout.worker_ids()).map(row).collect();
         let clocks = (0..64).map(clock).collect();
-        let view = WorkersView::new(&rules, u64::MAX, rows, clocks, u64::MAX);
+        let view = WorkersView::new(&rules, u64::MAX, rows, Vec::new(), clocks, u64::MAX);
         assert!(view.workers.iter().all(|worker| worker.last_reported_ms.is_some()));
         let bytes = serde_json::to_vec(&view).unwrap().len();
         assert!(bytes <= WORKERS_BYTES_MAX, "{bytes}");

@@ -19,7 +19,7 @@ COUNT_MAX = 10_000
 ID_END = 1 << 63
 #: The longest `Retry-After` of a node that a flight obeys, in seconds: no call waits longer.
 RETRY_AFTER_MAX_S = 3_600
-WORKERS_MAX = 4_096
+WORKERS_MAX = 65_536
 HOLDER_CHARS_MAX = 128
 
 # At most 19 digits, so that no answer makes a huge number.

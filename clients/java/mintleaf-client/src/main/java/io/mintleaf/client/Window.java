@@ -4,7 +4,7 @@ import java.util.Map;
 
 /** An answer about a lease of a worker id, checked: which it is, and the milliseconds that belong to its holder. */
 final class Window {
-  private static final int WORKER_ID_MAX = 4095;
+  private static final int WORKER_ID_MAX = 65_535;
 
   final int workerId;
   final String lease;

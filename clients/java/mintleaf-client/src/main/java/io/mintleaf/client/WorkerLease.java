@@ -53,7 +53,7 @@ public final class WorkerLease implements AutoCloseable {
   /**
    * Returns the worker id.
    *
-   * @return 0 to 4095, within what the pool has
+   * @return 0 to 65,535, within what the pool has
    */
   public int workerId() {
     return workerId;

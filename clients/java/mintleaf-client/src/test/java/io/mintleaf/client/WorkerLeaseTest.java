@@ -349,7 +349,7 @@ class WorkerLeaseTest {
   @Test
   void aLeaseThatIsNoneIsAskedForElsewhere() throws Exception {
     List<String> malformed = Arrays.asList(
-        "{}", lease("17.5", "a", FROM, FROM + 1), lease("4096", "a", FROM, FROM + 1), lease("-1", "a", FROM, FROM + 1),
+        "{}", lease("17.5", "a", FROM, FROM + 1), lease("65536", "a", FROM, FROM + 1), lease("-1", "a", FROM, FROM + 1),
         lease("17", "", FROM, FROM + 1), lease("17", "a", FROM, FROM), lease("\"17\"", "a", FROM, FROM + 1));
     for (String answer : malformed) {
       ScriptedNode bad = node(request -> Reply.status(201, answer));
