@@ -149,7 +149,8 @@ fn mistakes_name_the_setting_and_the_remedy() {
     let pool = |pool: &str, expected: &str| {
         refused(&["--node-id", "1", "--snowflake-workers", pool], expected);
     };
-    pool("512-", "--snowflake-workers must be worker ids and ranges of them, such as 512-1023");
+    let what = "--snowflake-workers must be worker ids up to 65535 and ranges of them, such as 512";
+    pool("512-", what);
     pool("512-1024", "--snowflake-workers must have no worker id above 1023, the layout's highest");
     pool("9-3", "--snowflake-workers has 9-3, which ends before it begins");
     refused(
