@@ -84,7 +84,7 @@ impl State {
                 self.import(tag, *step, *max_id, description)
             }
             Change::SetPool { pool, workers, taken } => {
-                self.pools.set(now_ms, pool, workers, taken.as_ref())
+                self.pools.set(now_ms, pool, workers, taken)
             }
             Change::DeletePool { pool } => self.pools.delete(now_ms, pool),
             Change::SetNode { .. }

@@ -116,7 +116,7 @@ impl LeasePools {
         now_ms: u64,
         name: &BizTag,
         workers: &WorkerPool,
-        taken: Option<&Option<WorkerPool>>,
+        taken: &Option<Option<WorkerPool>>,
     ) -> Response {
         if !self.pools.contains_key(name) && self.pools.len() >= POOLS_MAX {
             return Response::TooManyPools;
@@ -127,7 +127,7 @@ impl LeasePools {
             return Response::PoolShrinks;
         }
         let kept = || before.as_ref().and_then(|before| before.taken.clone());
-        let taken = taken.cloned().unwrap_or_else(kept);
+        let taken = taken.clone().unwrap_or_else(kept);
         let after = PoolWorkers { workers: workers.clone(), taken };
         let pool = self.pools.entry(name.clone()).or_default();
         if let Some(until_ms) = pool.held_until(now_ms, &after) {

@@ -75,7 +75,11 @@ fn is_lower_case(word: &str) -> bool {
 fn commands_of<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
     let depth = match words {
         ["cluster", "level", ..] => 3,
-        ["tag" | "cluster" | "token" | "secret" | "cert" | "worker", ..] => 2,
+        [
+            "tag" | "cluster" | "token" | "secret" | "cert" | "worker" | "pool" | "register"
+            | "sequence",
+            ..,
+        ] => 2,
         _ => 1,
     };
     let are_commands = words.iter().take(depth).take_while(|word| is_lower_case(word)).count();
