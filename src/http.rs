@@ -16,8 +16,8 @@
 //!     request_id    the id of a request that is not for ids
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
-//!       console, legacy, tinyid, sequences, snowflake, pools, tags (tag_shape), buffers, import, audit, backup,
-//!       cluster, pages, ops          one group of paths each
+//!       console, legacy, tinyid, sequences, registers, snowflake, pools, tags (tag_shape), buffers, import, audit,
+//!       backup, cluster, pages, ops          one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         parameters          what clients of peers send, read as servlets do
 //!         decimal             numbers, read strictly and written fast
@@ -59,6 +59,7 @@ mod pieces;
 mod pools;
 mod problem;
 mod query;
+mod registers;
 mod request_id;
 mod router;
 mod sequences;

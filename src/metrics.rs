@@ -107,7 +107,13 @@ impl Metrics {
         let modes = Mode::ALL.map(Mode::label);
         let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
         Self {
-            ids: by_label(r, "ids", "Ids handed out", "mode", [modes[0], modes[1], modes[2]]),
+            ids: by_label(
+                r,
+                "ids",
+                "Ids handed out",
+                "mode",
+                [modes[0], modes[1], modes[2], modes[3]],
+            ),
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),

@@ -35,6 +35,7 @@ mod log_access;
 mod pools;
 mod readiness;
 mod refusals;
+mod registers;
 mod snowflake;
 mod source;
 mod tag_table;
@@ -69,6 +70,7 @@ pub use log_access::Consistency;
 pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolService};
 pub use readiness::Readiness;
 pub use refusals::{Refusal, RefusedFor};
+pub use registers::{RegisterPage, Registered};
 pub use snowflake::lease::Lease;
 pub use snowflake::snowflakes::Snowflakes;
 pub use tag_table::TagTable;
@@ -131,6 +133,8 @@ pub struct ServiceSettings {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Most keys that all registers together shall have, those of deleted ones included.
+    pub register_keys_max: u64,
     /// Bytes for the counters of sequences, while the node leads.
     pub sequence_memory: usize,
     /// What clients of Leaf's paths get for an id above 2^53 - 1.
@@ -167,7 +171,8 @@ impl Services {
             clock,
             metrics,
             snowflakes,
-            settings: ServiceSettings { auto_create_tags, tags_max, json_numbers, .. },
+            settings:
+                ServiceSettings { auto_create_tags, tags_max, register_keys_max, json_numbers, .. },
             draw_key,
             nonce,
         } = parts;
@@ -220,6 +225,7 @@ impl Services {
             grabs,
             leader,
             snowflakes,
+            register_keys_max,
             creation,
         };
         let (ids, tags) = (Arc::new(ids), Arc::new(tags));

@@ -36,7 +36,7 @@ pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
 
 use crate::limits::{HIDDEN_DIGITS, ID_END};
 
-/// Whether a tag is one sequence of ids or a counter for each of many keys. It is on the wire:
+/// Whether a tag is one sequence of ids, a counter for each of many keys, or a register. It is on the wire:
 /// `core/src/state/level.rs` says how a variant is added.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Kind {
@@ -45,6 +45,8 @@ pub enum Kind {
     Ids,
     /// A counter for each key, which rises strictly.
     Keys,
+    /// Numbers without a gap, each given to a key for good.
+    Register,
 }
 
 /// The order that ids of a tag are given in; on the wire, like [`Kind`].
@@ -60,9 +62,9 @@ pub enum Order {
 /// The shape of a tag; that of a plain tag by default.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Shape {
-    /// One sequence, or a counter for each key.
+    /// One sequence, a counter for each key, or a register.
     pub kind: Kind,
-    /// The order of ids. A sequence is in strict order by its kind, and has the default here.
+    /// The order of ids. A sequence or register is in strict order by its kind, and has the default here.
     pub order: Order,
     /// How long ids go on before they begin at 1 again; for ever when absent.
     pub period: Option<Period>,
@@ -126,13 +128,14 @@ impl ShapeError {
 
 impl Kind {
     /// Every kind, the one of plain tags first.
-    pub const ALL: [Self; 2] = [Self::Ids, Self::Keys];
+    pub const ALL: [Self; 3] = [Self::Ids, Self::Keys, Self::Register];
 
     /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ids => "segment",
             Self::Keys => "sequence",
+            Self::Register => "register",
         }
     }
 }
@@ -183,6 +186,15 @@ impl Shape {
             return given
                 .map_or(Ok(()), |other| Err(ShapeError::Apart { one: "kind", other, why }));
         }
+        if *kind == Kind::Register {
+            let given = [("order", *order != Order::Trend), ("digits", hidden.is_some())];
+            let given = given.into_iter().find_map(|(field, is_given)| is_given.then_some(field));
+            if let Some(other) = given {
+                let why =
+                    "a register gives its numbers in strict order, without a gap, as they are";
+                return Err(ShapeError::Apart { one: "kind", other, why });
+            }
+        }
         if let (Some(_), Some(_)) = (period, hidden) {
             let why = "hidden ids go through all their numbers once";
             return Err(ShapeError::Apart { one: "digits", other: "period", why });
@@ -228,12 +240,17 @@ impl Shape {
         self.lines() == LinesOf::Sections || self.order == Order::Strict
     }
 
+    /// Whether any node may hold ids of the tag and hand them out by itself.
+    pub fn is_held_by_nodes(&self) -> bool {
+        self.kind == Kind::Ids && self.order == Order::Trend
+    }
+
     /// The number lines of the tag.
     pub fn lines(&self) -> LinesOf<'_> {
         match (self.kind, &self.period) {
             (Kind::Keys, _) => LinesOf::Sections,
-            (Kind::Ids, Some(period)) => LinesOf::Periods(period),
-            (Kind::Ids, None) => LinesOf::Whole,
+            (Kind::Ids | Kind::Register, Some(period)) => LinesOf::Periods(period),
+            (Kind::Ids | Kind::Register, None) => LinesOf::Whole,
         }
     }
 
@@ -256,13 +273,14 @@ impl Shape {
     /// Whether consecutive numbers of a line stand for consecutive ids, so that a range stands for all of them.
     pub fn has_consecutive_ids(&self) -> bool {
         match self.kind {
-            Kind::Ids | Kind::Keys => self.hidden.is_none(),
+            Kind::Ids | Kind::Keys | Kind::Register => self.hidden.is_none(),
         }
     }
 
-    /// Whether an administrator may raise the watermark to a number that they choose: ids are bare numbers of one line.
+    /// Whether an administrator may raise the watermark to a number that they choose: ids are bare numbers of one line,
+    /// or it is a register with one line, whose answers hold the number itself.
     pub fn takes_max_id(&self) -> bool {
-        self.takes_start() && self.format.is_none()
+        self.takes_start() && (self.format.is_none() || self.kind == Kind::Register)
     }
 
     /// Whether its numbers may begin at a number other than 1: only where ids are the numbers of one line.

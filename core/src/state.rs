@@ -48,6 +48,8 @@
 //!     window_bounds the pool, the longest window, the snowflake floor
 //!   lease_pools    worker ids for programs: pools, and the leases of them
 //!     pool_workers the worker ids of a pool, and those that run without a lease
+//!   registers      which key of a register has which number
+//!     register_keys, key_index   the keys of one register; where each of them stands
 //!   headroom       how much is left of the tag that is nearest to its end
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out; stamp is what the log adds to it
@@ -60,6 +62,7 @@ mod audit;
 mod change;
 mod command;
 mod headroom;
+mod key_index;
 mod lease_pools;
 mod level;
 mod line_marks;
@@ -69,6 +72,8 @@ mod periods_before;
 mod pool_workers;
 mod protection;
 mod raise;
+mod register_keys;
+mod registers;
 mod response;
 mod restored;
 mod section_lines;
@@ -97,6 +102,7 @@ pub use line_names::{LastNumbers, LineMark, LineName, RaiseError};
 pub use pool_workers::PoolWorkers;
 pub use protection::Protection;
 pub use raise::Raise;
+pub use register_keys::RegisterEntry;
 pub use response::Response;
 pub use restored::Restoration;
 pub use snapshot::FrozenState;

@@ -127,7 +127,9 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
     let name = match (line.is_empty(), has) {
         (true, _) => Some(LineName::Whole),
         (false, Kind::Keys) => line.parse().ok().map(LineName::Section),
-        (false, Kind::Ids) => line.parse().ok().map(PeriodNumber).map(LineName::Period),
+        (false, Kind::Ids | Kind::Register) => {
+            line.parse().ok().map(PeriodNumber).map(LineName::Period)
+        }
     };
     let name =
         name.ok_or_else(|| format!("{} is no line of {}", shown(line), shown(tag.as_str())))?;

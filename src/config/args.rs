@@ -109,6 +109,10 @@ pub struct ServiceArgs {
     /// Most tag names that the cluster keeps, including those of deleted tags, 1 to 1000000000 [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
+    /// Most keys that all registers together have, including those of deleted registers, 1 to 100000000 [default:
+    /// 1000000]
+    #[arg(long, env = "MINTLEAF_REGISTER_KEYS_MAX", value_name = "N")]
+    pub register_keys_max: Option<u64>,
     /// Memory for the counters of sequences while this node leads, 1MiB to 1024GiB; idle keys are forgotten, and
     /// continue higher [default: 256MiB]
     #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]

@@ -10,8 +10,9 @@ use mintleaf_core::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerP
 use super::args::ServeArgs;
 use super::byte_size;
 use super::defaults::{
-    DRAIN_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, SEQUENCE_MEMORY_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
-    SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
+    DRAIN_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, REGISTER_KEYS_MAX_DEFAULT, SEQUENCE_MEMORY_DEFAULT,
+    SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT,
+    TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
 use crate::text::address::{PortRule, check_host_port, is_everywhere};
@@ -20,6 +21,8 @@ use crate::text::address::{PortRule, check_host_port, is_everywhere};
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
 /// Most names of tags: more than any machine's memory holds would bound nothing.
 const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
+/// Most keys of registers, as for names; the places of keys in a register are numbers of 32 bits.
+const REGISTER_KEYS_MAX: RangeInclusive<u64> = 1..=100_000_000;
 const SEQUENCE_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 40;
 /// Longest time that a node serves after it was asked to stop: no supervisor waits longer.
 const DRAIN_LONGEST: Duration = Duration::from_secs(600);
@@ -171,6 +174,15 @@ pub(super) fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
 /// When they are out of bounds.
 pub(super) fn tags_max(given: Option<u64>) -> Result<u64, ConfigError> {
     within("tags-max", given.unwrap_or(TAGS_MAX_DEFAULT), &TAGS_MAX)
+}
+
+/// Most keys that all registers together have.
+///
+/// # Errors
+/// When they are out of bounds.
+pub(super) fn register_keys_max(given: Option<u64>) -> Result<u64, ConfigError> {
+    let given = given.unwrap_or(REGISTER_KEYS_MAX_DEFAULT);
+    within("register-keys-max", given, &REGISTER_KEYS_MAX)
 }
 
 /// Bytes for the counters of sequences.

@@ -10,8 +10,8 @@ use mintleaf_core::snowflake::SnowflakeSettings;
 use super::args::{ServeArgs, ServiceArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
-    drain, listen_address, parse_peers, remote, sequence_memory, snapshot_entries, snowflake,
-    tags_max, zone,
+    drain, listen_address, parse_peers, register_keys_max, remote, sequence_memory,
+    snapshot_entries, snowflake, tags_max, zone,
 };
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
@@ -177,6 +177,7 @@ fn services(
     Ok(ServiceSettings {
         auto_create_tags: auto_create_tags.unwrap_or(false),
         tags_max: tags_max(service.tags_max)?,
+        register_keys_max: register_keys_max(service.register_keys_max)?,
         sequence_memory: sequence_memory(service.sequence_memory.as_deref())?,
         json_numbers: service.json_numbers.unwrap_or_default(),
     })

@@ -29,7 +29,7 @@ use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
 use super::request_id::RequestId;
 use super::router::router;
-use super::{body, host, sequences, spelling, tinyid};
+use super::{body, host, registers, sequences, spelling, tinyid};
 use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::answer_budget::OriginBudget;
 use crate::connection::watchdog::Progress;
@@ -116,15 +116,16 @@ impl Dispatch {
         let mode = mode_of(&path);
         let request_id = (mode != Mode::Segment).then(|| RequestId::of(&head.headers)).flatten();
         let pages = (path == "/metrics").then(|| self.answers().of_pages());
-        // Ids reserve memory for their answer before they are taken.
-        if mode != Mode::Admin {
+        // Ids that may be many reserve memory for their answer before they are taken.
+        let holds_itself = matches!(mode, Mode::Segment | Mode::Sequence);
+        if holds_itself {
             head.extensions.insert(self.answers().clone());
         }
         if mode == Mode::Segment {
             head.extensions.insert(tinyid::JudgedBy(self.access.shared_tokens()));
         }
         let mut response = self.ask_router(Request::from_parts(head, body)).await;
-        if mode == Mode::Admin {
+        if !holds_itself {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
@@ -254,6 +255,8 @@ impl Dispatch {
 fn mode_of(path: &str) -> Mode {
     if sequences::is_taken_at(path) {
         Mode::Sequence
+    } else if registers::is_taken_at(path) {
+        Mode::Register
     } else if tinyid::is_taken_at(path) {
         Mode::Segment
     } else {

@@ -246,6 +246,9 @@ impl From<Error> for Problem {
             Error::Exhausted | Error::AllLeased { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "exhausted", error.to_string())
             }
+            Error::TooManyKeys { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_keys", error.to_string())
+            }
             Error::TooManyTags { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags", error.to_string())
             }
@@ -309,6 +312,7 @@ mod tests {
         assert_eq!(seen(Error::WrongCluster { detail: detail() }), (409, "wrong_cluster"));
         assert_eq!(seen(Error::Level { detail: detail() }), (409, "level"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
+        assert_eq!(seen(Error::TooManyKeys { keys_max: 7 }), (422, "too_many_keys"));
         assert_eq!(seen(Error::TooManyTags { tags_max: 7 }), (422, "too_many_tags"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
         assert_eq!(seen(Error::RateLimited), (429, "rate_limited"));

@@ -15,8 +15,8 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, pools, sequences,
-    snowflake, spelling, tags, tinyid,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, pools, registers,
+    sequences, snowflake, spelling, tags, tinyid,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
@@ -43,6 +43,9 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         | Endpoint::Snowflake => return None,
         Endpoint::Sequence => get(sequences::take).head(sequences::head),
         Endpoint::LastOfSequence => get(sequences::last),
+        Endpoint::Register => post(registers::register),
+        Endpoint::ShowRegistered => get(registers::show),
+        Endpoint::ListRegister => get(registers::list),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
         Endpoint::Tinyid => get(tinyid::answer).post(tinyid::answer).head(tinyid::head),
         Endpoint::Cache => by_any_method(pages::cache),

@@ -21,7 +21,7 @@ use crate::text::path_segment;
 
 type Ids = State<Arc<IdService>>;
 
-/// How many segments of the path precede the tag: the empty one, `v1` and `sequence`.
+/// How many segments of the path precede the tag: the empty one, `v1`, and `sequence` or `register`.
 const BEFORE_TAG: usize = 3;
 
 /// Whether a path belongs to sequences.
@@ -75,7 +75,7 @@ fn asked(uri: &Uri, headers: &HeaderMap) -> Result<(KeyName, IdQuery), Problem> 
 }
 
 /// The tag and the key that a path names.
-fn name(uri: &Uri) -> Result<KeyName, Problem> {
+pub(super) fn name(uri: &Uri) -> Result<KeyName, Problem> {
     let mut segments = uri.path().split('/').skip(BEFORE_TAG);
     let mut decoded = |field| {
         let text = segments.next().and_then(path_segment::decode);

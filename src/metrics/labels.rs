@@ -1,7 +1,7 @@
 //! The values of labels: few, and none that a client chooses.
 
 /// How many kinds of requests there are.
-pub(crate) const MODES: usize = 4;
+pub(crate) const MODES: usize = 5;
 
 /// The kind of a request. The `mode` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,19 +12,22 @@ pub enum Mode {
     Snowflake,
     /// Numbers of keys of a sequence.
     Sequence,
+    /// Numbers of a register.
+    Register,
     /// Everything else: tags, membership, pages, probes.
     Admin,
 }
 
 impl Mode {
     pub(crate) const ALL: [Mode; MODES] =
-        [Mode::Segment, Mode::Snowflake, Mode::Sequence, Mode::Admin];
+        [Mode::Segment, Mode::Snowflake, Mode::Sequence, Mode::Register, Mode::Admin];
 
     pub(super) fn label(self) -> &'static str {
         match self {
             Mode::Segment => "segment",
             Mode::Snowflake => "snowflake",
             Mode::Sequence => "sequence",
+            Mode::Register => "register",
             Mode::Admin => "admin",
         }
     }

@@ -164,6 +164,7 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     let (word, code) = match error {
         Error::UnknownTag => ("ERR", "unknown_tag"),
         Error::Exhausted | Error::AllLeased { .. } => ("EXHAUSTED", "exhausted"),
+        Error::TooManyKeys { .. } => ("TOOMANYKEYS", "too_many_keys"),
         Error::TooManyTags { .. } => ("TOOMANYTAGS", "too_many_tags"),
         Error::RateLimited | Error::OverRateLimit { .. } => ("RATELIMITED", "rate_limited"),
         Error::CountOverRateLimit { .. } => ("COUNTOVERRATELIMIT", "count_over_rate_limit"),

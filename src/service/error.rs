@@ -69,6 +69,14 @@ pub enum Error {
         /// The bound.
         tags_max: u64,
     },
+    /// All registers together have as many keys as they shall.
+    #[error(
+        "the registers have {keys_max} keys, those of deleted registers included, and --register-keys-max allows no more"
+    )]
+    TooManyKeys {
+        /// The bound.
+        keys_max: u64,
+    },
     /// This node has created too many tags on first use just now.
     #[error(
         "this node creates no more than {FIRST_USES_PER_SECOND_MAX} tags a second on first use: try \
@@ -173,6 +181,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Holder => "holder",
             OutOfBounds::Lease => "seconds",
             OutOfBounds::Taken => "taken",
+            OutOfBounds::Key => "key",
             OutOfBounds::StepMax => "step_max",
         };
         Self::InvalidArgument { field, detail: what.to_string() }

@@ -59,6 +59,8 @@ pub struct IdService {
     pub(super) grabs: GrabQueue,
     pub(super) leader: LeaderQueue,
     pub(super) snowflakes: Arc<Snowflakes>,
+    /// Most keys that all registers together shall have.
+    pub(super) register_keys_max: u64,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
 }
@@ -85,7 +87,7 @@ impl IdService {
     /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment arrived in time;
     /// [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and
     /// [`Error::RateLimited`] for a tag that the call would have to create; [`Error::NotFound`] for a sequence, whose
-    /// numbers belong to its keys.
+    /// numbers belong to its keys, and for a register.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
@@ -192,6 +194,7 @@ impl IdService {
                     taken.inspect(|_| lines.count_taken(count))
                 }
                 Source::Keys(_) => return Err(is_a_sequence(tag)),
+                Source::Register(_) => return Err(is_a_register(tag)),
             };
             if let Some(taken) = taken {
                 self.metrics.ids_handed_out(Mode::Segment, count);
@@ -316,7 +319,7 @@ impl IdService {
     }
 
     /// The cluster's time, which selects a tag's line.
-    fn line_time_ms(&self, lines: &Lines) -> Result<u64, Error> {
+    pub(super) fn line_time_ms(&self, lines: &Lines) -> Result<u64, Error> {
         if !lines.has_periods() {
             return Ok(0);
         }
@@ -388,7 +391,7 @@ impl IdService {
 
     /// Puts a tag into the table, unless another call was first. A plain tag that this call created begins with
     /// its first segment.
-    fn put(
+    pub(super) fn put(
         &self,
         row: &TagRow,
         first: Option<(Segment, &FirstSegment<'_>)>,
@@ -451,7 +454,7 @@ impl IdService {
         }
     }
 
-    fn row(&self, tag: &BizTag) -> Option<TagRow> {
+    pub(super) fn row(&self, tag: &BizTag) -> Option<TagRow> {
         self.replica.read(|state| state.tag(tag.as_str()))
     }
 }
@@ -692,6 +695,7 @@ impl IdService {
                 return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
             }
             Source::Keys(_) => return Err(is_a_sequence(tag.as_str())),
+            Source::Register(_) => return Err(is_a_register(tag.as_str())),
         };
         slot.would_admit(count)?;
         Ok(slot.remaining())
@@ -744,8 +748,8 @@ impl IdService {
                     None => continue,
                 },
                 // A tag that is frozen or has no ids left has no slot; of strict tags and sequences only the leader
-                // holds ids.
-                Ok(Source::Strict(_) | Source::Keys(_)) | Err(_) => continue,
+                // holds ids, and of registers no node.
+                Ok(Source::Strict(_) | Source::Keys(_) | Source::Register(_)) | Err(_) => continue,
             };
             if slot.wants_first_grab() {
                 self.grabs.ask(&slot);
@@ -796,6 +800,12 @@ fn numbers(given: Given) -> Result<Range<u64>, Error> {
 fn is_a_sequence(tag: &str) -> Error {
     let detail =
         format!("the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/");
+    Error::NotFound { detail }
+}
+
+fn is_a_register(tag: &str) -> Error {
+    let detail =
+        format!("the tag {tag} is a register: its numbers are given to keys, at /v1/register/");
     Error::NotFound { detail }
 }
 

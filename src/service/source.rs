@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_core::segment::BufferView;
-use mintleaf_core::shape::{LinesOf, Shape};
+use mintleaf_core::shape::{Kind, LinesOf, Shape};
 use mintleaf_core::state::{Protection, TagRow};
 use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
@@ -26,6 +26,8 @@ pub(super) enum Source {
     Strict(Arc<Lines>),
     /// A sequence: the leader hands out the numbers of its keys.
     Keys(Arc<Keys>),
+    /// A register: the log gives each key its number.
+    Register(Arc<Lines>),
 }
 
 /// A sequence on this node.
@@ -53,14 +55,18 @@ impl Source {
             return Ok(Self::Keys(Arc::new(Keys { tag, shape, guard, clock, taken })));
         }
         let lines = Arc::new(Lines::new(row, shape, clock)?);
-        Ok(if shape.needs_leadership() { Self::Strict(lines) } else { Self::Trend(lines) })
+        Ok(match shape.kind {
+            Kind::Register => Self::Register(lines),
+            Kind::Ids | Kind::Keys if shape.needs_leadership() => Self::Strict(lines),
+            Kind::Ids | Kind::Keys => Self::Trend(lines),
+        })
     }
 
     /// The shape; `None` for a plain tag.
     pub(super) fn shape(&self) -> Option<&Arc<Shape>> {
         match self {
             Self::Plain(_) => None,
-            Self::Trend(lines) | Self::Strict(lines) => Some(lines.shape()),
+            Self::Trend(lines) | Self::Strict(lines) | Self::Register(lines) => Some(lines.shape()),
             Self::Keys(keys) => Some(&keys.shape),
         }
     }
@@ -74,7 +80,9 @@ impl Source {
     pub(super) fn protect(&self, protection: Protection) {
         match self {
             Self::Plain(slot) => slot.protect(protection),
-            Self::Trend(lines) | Self::Strict(lines) => lines.protect(protection),
+            Self::Trend(lines) | Self::Strict(lines) | Self::Register(lines) => {
+                lines.protect(protection);
+            }
             Self::Keys(keys) => keys.guard.lock().protect(protection, keys.clock.monotonic_ms()),
         }
     }
@@ -83,7 +91,7 @@ impl Source {
     pub(super) fn close(&self) {
         match self {
             Self::Plain(slot) => slot.close(),
-            Self::Trend(lines) | Self::Strict(lines) => lines.close(),
+            Self::Trend(lines) | Self::Strict(lines) | Self::Register(lines) => lines.close(),
             // Only the leader holds numbers of keys, and it knows that the tag is gone.
             Self::Keys(_) => {}
         }
@@ -94,7 +102,7 @@ impl Source {
         match self {
             Self::Plain(its) => Arc::ptr_eq(its, slot),
             Self::Trend(lines) => lines.slots().iter().any(|its| Arc::ptr_eq(its, slot)),
-            Self::Strict(_) | Self::Keys(_) => false,
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => false,
         }
     }
 
@@ -103,7 +111,7 @@ impl Source {
         match self {
             Self::Plain(slot) => slot.remaining() > 0,
             Self::Trend(lines) => lines.slots().iter().any(|slot| slot.remaining() > 0),
-            Self::Strict(_) | Self::Keys(_) => false,
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => false,
         }
     }
 
@@ -115,7 +123,7 @@ impl Source {
                 let looked = lines.slots().into_iter().map(|slot| slot.taken_since_look());
                 looked.fold((0, 0), |(sum, _), (taken, remaining)| (sum + taken, remaining))
             }
-            Self::Strict(_) | Self::Keys(_) => (0, 0),
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => (0, 0),
         }
     }
 
@@ -125,7 +133,7 @@ impl Source {
         match self {
             Self::Plain(slot) => Some(slot.status()),
             Self::Trend(lines) => lines.status(now_ms),
-            Self::Strict(_) | Self::Keys(_) => None,
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => None,
         }
     }
 
@@ -133,7 +141,7 @@ impl Source {
     pub(super) fn taken_here(&self) -> Option<u64> {
         match self {
             Self::Plain(_) | Self::Trend(_) => None,
-            Self::Strict(lines) => Some(lines.taken()),
+            Self::Strict(lines) | Self::Register(lines) => Some(lines.taken()),
             Self::Keys(keys) => Some(keys.taken.load(Relaxed)),
         }
     }
@@ -143,7 +151,7 @@ impl Source {
         match self {
             Self::Plain(slot) => Some(slot.view()),
             Self::Trend(lines) => lines.view(),
-            Self::Strict(_) | Self::Keys(_) => None,
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => None,
         }
     }
 }

@@ -25,6 +25,14 @@ pub enum Line {
 }
 
 impl Line {
+    /// The period that it is the line of.
+    pub fn period(&self) -> Option<PeriodNumber> {
+        match *self {
+            Self::Period { number, .. } => Some(number),
+            Self::Whole | Self::Section(_) => None,
+        }
+    }
+
     /// Whether its numbers are within their bounds.
     pub fn is_sound(&self) -> bool {
         match *self {

@@ -10,6 +10,8 @@ use super::level::{Level, ROOT_KEY};
 use super::periods_before::PeriodsBefore;
 use super::pool_workers::PoolWorkers;
 use super::protection::Protection;
+use super::register_keys::RegisterEntry;
+use super::registers::Registers;
 use super::response::Response;
 use super::shaped_entry::{LineGrab, ShapedEntry};
 use super::shared_table::{Named, SharedTable};
@@ -19,7 +21,7 @@ use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
-use crate::shape::{Leadership, Line, RootKey, Shape};
+use crate::shape::{Kind, Leadership, Line, PeriodNumber, RootKey, Shape};
 use crate::snowflake::{Format, Rules};
 use crate::steps::Steps;
 use crate::tag::{BizTag, OutOfBounds};
@@ -53,6 +55,8 @@ pub struct State {
     pub(super) workers: WorkerEntries,
     /// Pools of worker ids for programs outside of the cluster.
     pub(super) pools: LeasePools,
+    /// The keys of registers.
+    pub(super) registers: Registers,
     pub(super) level: Level,
     pub(super) audit: Audit,
     /// A line that this state does not know begins this much higher than usual: the sum of the advances of all
@@ -153,6 +157,9 @@ impl State {
             }
             &Command::GiveBackLease { ref pool, worker_id, nonce, unused_from_ms } => {
                 self.pools.give_back(pool, (worker_id, nonce), unused_from_ms)
+            }
+            &Command::Register { ref tag, ref key, line, keys_max } => {
+                self.register(tag, key, (line, keys_max), stamp)
             }
         }
     }
@@ -320,6 +327,41 @@ impl State {
         Some((workers.clone(), lasting.take(limit).collect()))
     }
 
+    /// The number of a key of a register that exists.
+    pub fn registered(&self, tag: &str, key: &str) -> Option<RegisterEntry> {
+        self.register_shape(tag)?;
+        self.registers.get(tag, key)
+    }
+
+    /// The keys of a register that exists whose numbers are above `after`, in the order of their numbers: those of one
+    /// period, by default the latest one with a number, where the register has periods.
+    pub fn registered_after(
+        &self,
+        tag: &str,
+        period: Option<PeriodNumber>,
+        after: u64,
+    ) -> Option<impl Iterator<Item = RegisterEntry>> {
+        self.register_shape(tag)?;
+        let latest = || self.registers.last(tag).and_then(|last| last.period);
+        Some(self.registers.after(tag, period.or_else(latest), after))
+    }
+
+    /// How many keys all registers together have, those of deleted ones among them.
+    pub fn register_keys(&self) -> u64 {
+        self.registers.keys()
+    }
+
+    /// How many keys a register has, also while it is deleted.
+    pub fn register_keys_of(&self, tag: &str) -> u64 {
+        self.registers.keys_of(tag)
+    }
+
+    /// The shape of a register that exists.
+    fn register_shape(&self, tag: &str) -> Option<&Arc<Shape>> {
+        self.entries.get(tag).filter(|entry| entry.is_live())?;
+        self.shape(tag).filter(|shape| shape.kind == Kind::Register)
+    }
+
     /// The last report of every node's clock, by node.
     pub fn reports(&self) -> &BTreeMap<u64, ClockReport> {
         self.workers.reports()
@@ -441,13 +483,47 @@ impl State {
         stamp: Stamp,
     ) -> Response {
         let step_max = self.step_max(tag.as_str());
-        let restored_ms = self.periods_before.stamped_ms().max(self.snowflake_floor_ms());
-        let times = (self.clock_ms, restored_ms);
+        let times = self.line_times();
         let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
         let Some(entry) = entry else { return Response::UnknownTag };
         let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
         let steps = Steps { step: entry.step(), step_max };
         shaped.grab(entry, LineGrab { size, steps, line, by }, stamp, times)
+    }
+
+    /// Finds the number of a key, or gives it the next one.
+    fn register(
+        &mut self,
+        tag: &BizTag,
+        key: &str,
+        (line, keys_max): (Line, u64),
+        stamp: Stamp,
+    ) -> Response {
+        let times = self.line_times();
+        let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
+        let Some(entry) = entry else { return Response::UnknownTag };
+        let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
+        if let Some(found) = self.registers.get(tag.as_str(), key) {
+            let RegisterEntry { number, period, .. } = found;
+            return Response::Registered { number, period, is_new: false };
+        }
+        if self.registers.keys() >= keys_max {
+            return Response::TooManyKeys;
+        }
+        let number = match shaped.next_number(entry, line, stamp, times) {
+            Ok(number) => number,
+            Err(rejection) => return rejection,
+        };
+        let period = line.period();
+        let new = RegisterEntry { key: key.into(), number, period, time_ms: stamp.now_ms };
+        self.registers.push(tag, &new);
+        Response::Registered { number, period, is_new: true }
+    }
+
+    /// The state's time, and until when periods may have begun that the cluster before a restore used.
+    fn line_times(&self) -> (u64, u64) {
+        let restored_ms = self.periods_before.stamped_ms().max(self.snowflake_floor_ms());
+        (self.clock_ms, restored_ms)
     }
 
     /// The most ids that a grab of an existing tag reserves, if there is such a bound.

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::actor::Actor;
 use super::change::Change;
-use super::level::{ROOT_KEY, SHAPES};
+use super::level::{REGISTERS, ROOT_KEY, SHAPES};
 use super::tag_fields::{check_description, check_step, is_holder, require};
 use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, LEASE_MS_MIN, STEP_MAX};
+use crate::sequence::SequenceKey;
 use crate::shape::{Leadership, Line, RootKey};
 use crate::snowflake::{Format, Rules};
 use crate::tag::{BizTag, OutOfBounds};
@@ -179,6 +180,17 @@ pub enum Command {
         /// First millisecond that the program has not stamped and never will.
         unused_from_ms: u64,
     },
+    /// Gives a key of a register the next number, unless it has one.
+    Register {
+        /// The name of an existing register.
+        tag: BizTag,
+        /// The key: 1 to [`KEY_BYTES_MAX`](crate::sequence::KEY_BYTES_MAX) bytes.
+        key: Box<str>,
+        /// The line that a new number comes from.
+        line: Line,
+        /// How many keys all registers together may have, as the proposer was started with.
+        keys_max: u64,
+    },
 }
 
 impl Command {
@@ -218,6 +230,10 @@ impl Command {
                 check_lease(*window_ms)
             }
             Self::RenewLease { window_ms, .. } => check_lease(*window_ms),
+            Self::Register { key, line, .. } => {
+                require(SequenceKey::parse(key).is_ok(), OutOfBounds::Key)?;
+                require(line.is_sound(), OutOfBounds::Line)
+            }
             Self::GiveBackLease { .. }
             | Self::FixFormat { .. }
             | Self::ReportClock { .. }
@@ -249,6 +265,7 @@ impl Command {
             | Self::LeaseWorker { .. }
             | Self::RenewLease { .. }
             | Self::GiveBackLease { .. } => ROOT_KEY,
+            Self::Register { .. } => REGISTERS,
         }
     }
 }

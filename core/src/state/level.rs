@@ -33,6 +33,9 @@ pub(super) const ROOT_KEY: u32 = 3;
 /// The level that has a bound of what a grab of a tag reserves.
 pub(super) const STEP_BOUNDS: u32 = 3;
 
+/// The level that has registers.
+pub(super) const REGISTERS: u32 = 3;
+
 /// The highest level that this build supports.
 pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
 
@@ -46,6 +49,11 @@ pub(super) fn level_of(shape: &Shape) -> u32 {
             Order::Trend | Order::Strict,
             None | Some(PeriodLength::Day | PeriodLength::Month | PeriodLength::Year),
         ) => SHAPES,
+        (
+            Kind::Register,
+            Order::Trend | Order::Strict,
+            None | Some(PeriodLength::Day | PeriodLength::Month | PeriodLength::Year),
+        ) => REGISTERS,
     }
 }
 

@@ -51,6 +51,8 @@ impl State {
             tags: _,
             workers,
             pools,
+            // Which key has which number. Numbers given since lie behind the marks, which rise.
+            registers: _,
             level,
             audit: _,
             advance,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::level::{ROOT_KEY, SHAPES, STEP_BOUNDS, level_of};
+use super::level::{REGISTERS, ROOT_KEY, SHAPES, STEP_BOUNDS, level_of};
 use super::pool_workers::PoolWorkers;
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
@@ -17,8 +17,9 @@ use crate::tag::OutOfBounds;
 
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
 /// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen),
-/// [`BelowFloor`](Self::BelowFloor), from [`OtherShape`](Self::OtherShape) to [`NoRootKey`](Self::NoRootKey), and from
-/// [`UnknownPool`](Self::UnknownPool) on are rejections: the command changed nothing.
+/// [`BelowFloor`](Self::BelowFloor), from [`OtherShape`](Self::OtherShape) to [`NoRootKey`](Self::NoRootKey), from
+/// [`UnknownPool`](Self::UnknownPool) to [`TooManyPools`](Self::TooManyPools), and
+/// [`TooManyKeys`](Self::TooManyKeys) are rejections: the command changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -164,6 +165,17 @@ pub enum Response {
     },
     /// There are as many names of pools as the state keeps.
     TooManyPools,
+    /// The number of a key of a register.
+    Registered {
+        /// The number.
+        number: u64,
+        /// The period that it belongs to, where the register has periods.
+        period: Option<PeriodNumber>,
+        /// Whether this command gave it to the key.
+        is_new: bool,
+    },
+    /// All registers together have as many keys as the command allows.
+    TooManyKeys,
 }
 
 impl Response {
@@ -219,6 +231,9 @@ impl Response {
             | Self::PoolShrinks
             | Self::PoolHeld { .. }
             | Self::TooManyPools => ROOT_KEY,
+            Self::Registered { .. }
+            | Self::TooManyKeys
+            | Self::Invalid { what: OutOfBounds::Key } => REGISTERS,
             Self::BoundedTag { .. }
             | Self::BoundedSegment { .. }
             | Self::Invalid { what: OutOfBounds::StepMax } => STEP_BOUNDS,

@@ -2,6 +2,7 @@
 //!
 //! A shaped entry is made with the first tag of its name and stays with the name for ever, as the watermark does.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use super::section_lines::SectionLines;
 use super::shared_table::Named;
 use super::stamp::Stamp;
 use super::tag_entry::TagEntry;
-use crate::shape::{Leadership, Line, LinesOf, Order, Shape};
+use crate::shape::{Kind, Leadership, Line, LinesOf, Order, Shape};
 use crate::steps::Steps;
 use crate::tag::BizTag;
 
@@ -107,7 +108,10 @@ impl ShapedEntry {
         (clock_ms, restored_ms): (u64, u64),
     ) -> Response {
         let LineGrab { size, steps, line, by } = grab;
-        if !self.shape.has_line(&line) || by.is_some() != self.shape.needs_leadership() {
+        // No number of a register is reserved without its key.
+        let is_register = self.shape.kind == Kind::Register;
+        let is_for_it = by.is_some() == self.shape.needs_leadership();
+        if is_register || !is_for_it || !self.shape.has_line(&line) {
             return Response::OtherShape;
         }
         if by.is_some_and(|by| (by.term, by.node_id) != (stamp.term, stamp.leader_id)) {
@@ -116,15 +120,44 @@ impl ShapedEntry {
         if entry.protection().frozen {
             return Response::Frozen;
         }
-        let (size, line_end) = (steps.size(size), self.shape.line_end());
+        match self.reserve(entry, (line, steps.size(size)), stamp, (clock_ms, restored_ms)) {
+            Ok(ids) => Response::of_segment(ids, steps),
+            Err(rejection) => rejection,
+        }
+    }
+
+    /// The next number of a register, for a key that has none, in an entry with this stamp; `restored_ms` as for
+    /// [`grab`](Self::grab).
+    pub(super) fn next_number(
+        &mut self,
+        entry: &mut TagEntry,
+        line: Line,
+        stamp: Stamp,
+        (clock_ms, restored_ms): (u64, u64),
+    ) -> Result<u64, Response> {
+        if self.shape.kind != Kind::Register || !self.shape.has_line(&line) {
+            return Err(Response::OtherShape);
+        }
+        if entry.protection().frozen {
+            return Err(Response::Frozen);
+        }
+        let ids = self.reserve(entry, (line, 1), stamp, (clock_ms, restored_ms))?;
+        Ok(ids.start)
+    }
+
+    /// Reserves this many numbers of a line that the tag has.
+    fn reserve(
+        &mut self,
+        entry: &mut TagEntry,
+        (line, size): (Line, u32),
+        stamp: Stamp,
+        (clock_ms, restored_ms): (u64, u64),
+    ) -> Result<Range<u64>, Response> {
+        let line_end = self.shape.line_end();
+        let never_back = self.shape.order == Order::Strict || self.shape.kind == Kind::Register;
         let ids = match (Arc::make_mut(&mut self.marks), line) {
             (Marks::Periods(periods), Line::Period { number, start_ms, end_ms }) => {
-                let never_back = self.shape.order == Order::Strict;
-                if let Err(rejection) =
-                    periods.admit(number, start_ms..end_ms, stamp.now_ms, never_back)
-                {
-                    return rejection;
-                }
+                periods.admit(number, start_ms..end_ms, stamp.now_ms, never_back)?;
                 // A period that had begun when the old cluster stopped may have been used there since.
                 let may_have_begun = start_ms < restored_ms.saturating_add(end_ms - start_ms);
                 let advance = if may_have_begun { self.advance } else { 0 };
@@ -135,9 +168,9 @@ impl ShapedEntry {
             }
             _ => entry.grab(size, line_end, clock_ms),
         };
-        let Some(ids) = ids else { return Response::Exhausted };
+        let ids = ids.ok_or(Response::Exhausted)?;
         entry.touch(clock_ms);
-        Response::of_segment(ids, steps)
+        Ok(ids)
     }
 
     /// Its lines and their marks, where it has others than that of the tag's entry.

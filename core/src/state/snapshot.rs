@@ -18,15 +18,18 @@ use super::apply::State;
 use super::audit::AuditEntry;
 use super::lease_pools::{Lease, PoolHead};
 use super::level::{Level, ROOT_KEY, STEP_BOUNDS, level_of};
+use super::line_names::LineName;
 use super::periods_before::PeriodsBefore;
+use super::register_keys::KeyChunk;
 use super::shaped_entry::ShapedEntry;
 use super::shared_table::Named;
 use super::step_bound::StepBound;
 use super::tag_entry::TagEntry;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
-use crate::shape::RootKey;
+use crate::shape::{Kind, RootKey};
 use crate::steps::Steps;
+use crate::tag::BizTag;
 
 /// Entries in one section at most.
 pub(super) const SECTION_ENTRIES_MAX: usize = 256;
@@ -41,9 +44,10 @@ const SECTION_AUDIT_MAX: usize = 128;
 const SECTION_LEASES_MAX: usize = 256;
 
 /// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit, `S` one of a shaped tag, `B`
-/// the bound of a grab, and `P` a lease of a pool, owned or borrowed. `level.rs` says how a kind is added.
+/// the bound of a grab, `P` a lease of a pool, and `K` keys of a register, owned or borrowed. `level.rs` says how a kind
+/// is added.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Section<L, W, A, S, B, P> {
+pub(crate) enum Section<L, W, A, S, B, P, K> {
     Header {
         clock_ms: u64,
         /// How many entries of tags there are, tombstones included.
@@ -73,6 +77,10 @@ pub(crate) enum Section<L, W, A, S, B, P> {
     Pool(PoolHead),
     /// Leases of the last pool, by worker id.
     Leases(Vec<(u16, P)>),
+    /// A register, before its keys.
+    Register(BizTag),
+    /// Keys of the last register, in the order of their numbers.
+    Keys(K),
 }
 
 /// A section of a state that is written.
@@ -83,10 +91,11 @@ pub(crate) type SectionWritten<'a> = Section<
     &'a ShapedEntry,
     &'a StepBound,
     &'a Lease,
+    &'a KeyChunk,
 >;
 /// A section that was read.
 pub(crate) type SectionRead =
-    Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease>;
+    Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease, KeyChunk>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -103,6 +112,27 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether the keys of the last register have numbers that were given: each of a period if the tag has periods, and
+    /// the last one below the mark of its line.
+    fn last_register_is_sound(&self) -> bool {
+        let Some((tag, first, last)) = self.registers.last_ends() else { return false };
+        let line = last.period.map_or(LineName::Whole, LineName::Period);
+        let (Some(entry), Some(shaped)) = (self.entries.get(tag), self.shaped.get(tag)) else {
+            return false;
+        };
+        let mark = match shaped.lines() {
+            None => Some(entry.max_id()),
+            Some(lines) => lines.into_iter().find(|(its, _)| *its == line).map(|(_, mark)| mark),
+        };
+        let has_periods = shaped.shape().period.is_some();
+        first.period.is_some() == has_periods
+            && last.period.is_some() == has_periods
+            // The marks of the oldest periods are not kept, and nothing of those is given any more.
+            && mark.is_none_or(|mark| last.number < mark)
+    }
+}
+
 impl FrozenState {
     /// Every section in its order.
     pub(crate) fn sections(&self) -> impl Iterator<Item = SectionWritten<'_>> {
@@ -114,6 +144,7 @@ impl FrozenState {
             tags: _,
             workers,
             pools,
+            registers,
             level,
             audit,
             advance,
@@ -161,7 +192,10 @@ impl FrozenState {
             let chunks: Vec<_> = chunks.map(|chunk| Section::Leases(owned(chunk))).collect();
             iter::once(Section::Pool(head)).chain(chunks)
         });
-        let third = third.chain(floor_ms.map(Section::PoolsFloor)).chain(pools);
+        let registers = registers.written().flat_map(|(tag, chunks)| {
+            iter::once(Section::Register(tag.clone())).chain(chunks.map(Section::Keys))
+        });
+        let third = third.chain(floor_ms.map(Section::PoolsFloor)).chain(pools).chain(registers);
         let mut recorded = audit.after(0).peekable();
         let audit = iter::from_fn(move || {
             recorded.peek()?;
@@ -249,6 +283,8 @@ impl Restorer {
             }
             Section::Pool(head) => self.take_third(|state| state.pools.take_pool(head))?,
             Section::Leases(leases) => self.take_third(|state| state.pools.take_leases(leases))?,
+            Section::Register(tag) => self.take_register(tag)?,
+            Section::Keys(keys) => self.take_keys(keys)?,
             Section::Audit(entries) => {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
             }
@@ -320,6 +356,20 @@ impl Restorer {
         }
         let why = "a section of the third level comes twice, empty, or below that level";
         Err(UnfitSnapshot::Malformed(why))
+    }
+
+    /// Takes in the name of a register, before its keys.
+    fn take_register(&mut self, tag: BizTag) -> Result<(), UnfitSnapshot> {
+        self.take_third(|state| {
+            let shape = state.shape(tag.as_str());
+            shape.is_some_and(|shape| shape.kind == Kind::Register)
+                && state.registers.take_register(tag)
+        })
+    }
+
+    /// Takes in keys of the last register. Their numbers lie below its mark, or they would be given again.
+    fn take_keys(&mut self, keys: KeyChunk) -> Result<(), UnfitSnapshot> {
+        self.take_third(|state| state.registers.take_keys(keys) && state.last_register_is_sound())
     }
 
     /// Takes in the bounds of windows, which stand behind the worker ids that they bind.

@@ -97,7 +97,7 @@ impl Lines {
 
     /// Whether this node holds ids of the tag without the leader.
     fn has_slots(&self) -> bool {
-        !self.shape.needs_leadership()
+        self.shape.is_held_by_nodes()
     }
 
     pub(in crate::service) fn has_periods(&self) -> bool {

@@ -1,0 +1,88 @@
+//! Finds keys of a register: a hash table of the places that keys have in the register's list.
+//!
+//! It is made of tables that are never moved. When the last one is full, the next begins, as large as all before it
+//! together. So no key waits until a million others are dealt out anew, and a copy of the state shares every table
+//! except the last.
+//!
+//! The index is made anew wherever a state is read, and no answer depends on its order. So its hash may be secret and
+//! different on every node, and clients cannot choose keys that collide.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Keys of the first table; a table has four slots for three keys.
+const KEYS_FIRST: usize = 12;
+const SLOTS: usize = 4;
+const KEYS_OF_SLOTS: usize = 3;
+
+/// A slot without a key.
+const FREE: u32 = u32::MAX;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyIndex {
+    hasher: RandomState,
+    tables: Vec<Arc<Table>>,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    /// The places of keys, each at the slot that its hash points to or behind it; a power of two.
+    slots: Vec<u32>,
+    keys: usize,
+}
+
+impl KeyIndex {
+    /// The place of a key, if it is there; `is_at` says whether a place is that of the key.
+    pub(super) fn find(&self, key: &str, is_at: impl Fn(u32) -> bool) -> Option<u32> {
+        let hash = self.hasher.hash_one(key);
+        self.tables.iter().rev().find_map(|table| table.find(hash, &is_at))
+    }
+
+    /// Adds a key that is not there yet.
+    pub(super) fn insert(&mut self, key: &str, place: u32) {
+        let hash = self.hasher.hash_one(key);
+        if self.tables.last().is_none_or(|last| last.is_full()) {
+            let keys: usize = self.tables.iter().map(|table| table.keys).sum();
+            self.tables.push(Arc::new(Table::for_keys(keys.max(KEYS_FIRST))));
+        }
+        if let Some(last) = self.tables.last_mut() {
+            Arc::make_mut(last).insert(hash, place);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.tables.iter().map(|table| size_of::<Table>() + 4 * table.slots.len()).sum()
+    }
+}
+
+impl Table {
+    fn for_keys(keys: usize) -> Self {
+        let slots = (keys * SLOTS / KEYS_OF_SLOTS).next_power_of_two();
+        Self { slots: vec![FREE; slots], keys: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.keys * SLOTS >= self.slots.len() * KEYS_OF_SLOTS
+    }
+
+    fn find(&self, hash: u64, is_at: impl Fn(u32) -> bool) -> Option<u32> {
+        let places = self.from(hash).map(|at| self.slots[at]).take_while(|place| *place != FREE);
+        places.into_iter().find(|place| is_at(*place))
+    }
+
+    fn insert(&mut self, hash: u64, place: u32) {
+        let free = self.from(hash).find(|at| self.slots[*at] == FREE);
+        if let Some(at) = free {
+            self.slots[at] = place;
+            self.keys += 1;
+        }
+    }
+
+    /// The slots of a hash, in the order that they are looked at.
+    fn from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let last = self.slots.len() - 1;
+        let first = hash as usize;
+        (0..=last).map(move |step| first.wrapping_add(step) & last)
+    }
+}
