@@ -3,7 +3,7 @@
 //! ```text
 //! cli      arguments, dispatch, exit codes
 //!   command_line   how they are read, and the environment; errors name the one that is wrong
-//!   tag, audit, cluster, workers, pool, ids, sequence, decode    one group of commands each: call, then print
+//!   tag, audit, cluster, workers, pool, ids, sequence, register, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
 //!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file, or into a directory that keeps the latest
@@ -51,6 +51,7 @@ mod output;
 mod pool;
 mod progress;
 mod ready;
+mod register;
 mod restore;
 mod secret;
 mod sequence;
@@ -160,6 +161,15 @@ pub enum ClientCommand {
         /// What to do.
         #[command(subcommand)]
         command: sequence::SequenceCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Give a key of a register its number, show it, or list the keys
+    Register {
+        /// What to do.
+        #[command(subcommand)]
+        command: register::RegisterCommand,
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -417,6 +427,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Sequence { command, connect } => {
             let (client, json) = connect.open()?;
             sequence::run(command, &client, json).await
+        }
+        ClientCommand::Register { command, connect } => {
+            let (client, json) = connect.open()?;
+            register::run(command, &client, json).await
         }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;

@@ -26,6 +26,9 @@
 //! never lowers the fence below the start of that window. So no millisecond that an id may show is given twice. One more
 //! watermark lies under the lines of all worker ids, the snowflake floor: no later window begins below it.
 //!
+//! A **register** gives the number and its key in one command, and the same key finds it again: nothing is reserved, so
+//! nothing is wasted, and line 3 holds because a number goes to a key in place of a proposal.
+//!
 //! None of the five lines mentions a clock, an expiry, or which node leads. Clocks decide when to ask for more, never
 //! what may be handed out. In doubt a node stops; it never guesses.
 //!
@@ -91,6 +94,7 @@
 //! | strict | Of a tag: its ids rise over the whole cluster, because only the leader hands them out. |
 //! | round | Messages to a quorum that confirm that a node leads. A strict id waits for one that began after its request. |
 //! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |
+//! | register | A tag whose numbers have no gap, each given to a key for good. |
 //! | worker id | The part of a snowflake id that no two processes share at a time. |
 //! | window | Milliseconds of one worker id that belong to one process alone. |
 //! | fence | The watermark of a worker id: no process has stamped this millisecond or a later one. |

@@ -4,7 +4,7 @@
 //! connection          reads, answers, writes: one write for many answers
 //!   commands          the table of commands
 //!     id_commands     ids, and questions about tags
-//!     sequence_commands  numbers of keys
+//!     sequence_commands  numbers of keys, of sequences and registers
 //!     connect_commands  what clients send at connect
 //!     cluster_commands  what clients of a cluster ask
 //!     transaction_commands  what clients put around a transaction

@@ -206,6 +206,7 @@ impl Services {
             own: Default::default(),
             redis: Default::default(),
             tags_max,
+            register_keys_max,
         };
         let cluster = Arc::new(cluster);
         answer_members(&cluster, &leader);

@@ -250,11 +250,12 @@ const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule 
 }
 
 /// Every command of the Redis protocol.
-pub(crate) const COMMANDS: [CommandRule; 31] = [
+pub(crate) const COMMANDS: [CommandRule; 32] = [
     rule("INCR", Needs::Issue, NamedTags::First),
     rule("INCRBY", Needs::Issue, NamedTags::First),
     rule("MINT", Needs::Issue, NamedTags::First),
     rule("HINCRBY", Needs::Issue, NamedTags::First),
+    rule("REGISTER", Needs::Issue, NamedTags::First),
     rule("SETNX", Needs::Issue, NamedTags::First),
     rule("SET", Needs::Issue, NamedTags::First),
     rule("HGET", Needs::AnyRole, NamedTags::First),

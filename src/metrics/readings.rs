@@ -171,6 +171,10 @@ pub(crate) struct TagReadings {
     pub(crate) names: u64,
     /// Most names that it may keep.
     pub(crate) names_max: u64,
+    /// Keys of all registers, those of deleted ones included.
+    pub(crate) register_keys: u64,
+    /// Most keys that they may have.
+    pub(crate) register_keys_max: u64,
     /// Ids that the log has reserved, for any node, in the entries that this process applied.
     pub(crate) reserved: u64,
 }
@@ -184,6 +188,10 @@ impl TagReadings {
         rows.gauge("tag_names", help, self.names)?;
         let help = "Most names of tags that are kept, by --tags-max";
         rows.gauge("tag_names_max", help, self.names_max)?;
+        let help = "Keys of registers, those of deleted ones included";
+        rows.gauge("register_keys", help, self.register_keys)?;
+        let help = "Most keys of registers, by --register-keys-max";
+        rows.gauge("register_keys_max", help, self.register_keys_max)?;
         let help = "Ids of tags that all nodes reserved, by the entries that this process applied";
         rows.counter("ids_reserved", help, self.reserved)
     }

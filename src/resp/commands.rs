@@ -44,11 +44,12 @@ const fn at_once(name: &'static str, args: RangeInclusive<usize>, run: Handler) 
 }
 
 /// The commands; the most used ones stand first.
-static COMMANDS: [ServedCommand; 31] = [
+static COMMANDS: [ServedCommand; 32] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
     command("MINT", 1..=3, id_commands::mint),
     command("HINCRBY", 3..=3, sequence_commands::hincr_by),
+    command("REGISTER", 2..=2, sequence_commands::register),
     command("SNOWFLAKE", 0..=2, id_commands::snowflake),
     command("SETNX", 2..=2, id_commands::setnx),
     command("SET", 2..=ANY, id_commands::set),

@@ -1,4 +1,4 @@
-//! The commands of sequences: numbers of a key, and the last of them.
+//! The commands of sequences and registers: numbers of a key.
 
 use super::call::{Call, CommandOutcome, number};
 use super::later::LaterReply;
@@ -28,6 +28,15 @@ pub(super) fn hget(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Sequence;
     match name(call, args) {
         Ok(of) => CommandOutcome::Later(LaterReply::LastOfKey(of)),
+        Err(refused) => refused,
+    }
+}
+
+/// `REGISTER tag key`: the number that the key has for good, as an integer or, where the tag has a format, as text.
+pub(super) fn register(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Register;
+    match name(call, args) {
+        Ok(of) => CommandOutcome::Later(LaterReply::Registered(of)),
         Err(refused) => refused,
     }
 }

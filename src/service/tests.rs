@@ -52,6 +52,7 @@ async fn alone_by(
         settings: ServiceSettings {
             auto_create_tags: true,
             tags_max,
+            register_keys_max: 1_000,
             sequence_memory: 1 << 20,
             json_numbers: Default::default(),
         },

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use mintleaf::config::TAGS_MAX_DEFAULT;
+use mintleaf::config::{REGISTER_KEYS_MAX_DEFAULT, TAGS_MAX_DEFAULT};
 use mintleaf::replica::{Replica, StateReplica};
 use mintleaf::server::{AssembledNode, Assembly};
 use mintleaf::service::{ServiceSettings, Services};
@@ -380,6 +380,7 @@ async fn assemble(
         settings: ServiceSettings {
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
+            register_keys_max: REGISTER_KEYS_MAX_DEFAULT,
             sequence_memory: SEQUENCE_MEMORY,
             json_numbers: Default::default(),
         },

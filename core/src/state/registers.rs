@@ -109,6 +109,11 @@ impl Registers {
         is_sound
     }
 
+    #[cfg(test)]
+    pub(super) fn bytes_of(&self, tag: &str) -> usize {
+        self.of(tag).map_or(0, RegisterKeys::bytes)
+    }
+
     fn of(&self, tag: &str) -> Option<&RegisterKeys> {
         self.table.get(tag).map(|register| &register.keys)
     }

@@ -44,6 +44,7 @@ pub struct ClusterService {
     pub(in crate::service) redis: RedisNodes,
     /// Most names of tags that the cluster shall know.
     pub(in crate::service) tags_max: u64,
+    pub(in crate::service) register_keys_max: u64,
 }
 
 /// A node that shall be a member.
@@ -285,6 +286,8 @@ impl ClusterService {
                 loaded,
                 names,
                 names_max: self.tags_max,
+                register_keys: self.replica.read(|state| state.register_keys()),
+                register_keys_max: self.register_keys_max,
                 reserved: self.table.reserved(),
             },
             pools: self.replica.read(|state| {

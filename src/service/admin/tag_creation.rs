@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use mintleaf_core::limits::{START_DEFAULT, STEP_DEFAULT, STEP_DEFAULT_READ, STEP_MAX};
 use mintleaf_core::segment::Segment;
-use mintleaf_core::shape::Shape;
+use mintleaf_core::shape::{Kind, Shape};
 use mintleaf_core::state::{Actor, Change, Command, Protection, Response, State, TagRow};
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::ProposeError;
@@ -102,8 +102,27 @@ impl TagSpec {
     }
 }
 
+/// Refuses the fields of grabs for a register, which no node reserves numbers of.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] names both fields.
+pub(super) fn check_steps(shape: &Shape, step: bool, step_max: bool) -> Result<(), Error> {
+    let given =
+        [("step", step), ("step_max", step_max)].into_iter().find(|(_, is_given)| *is_given);
+    match given {
+        Some((field, _)) if shape.kind == Kind::Register => {
+            let why = "a register reserves no number without its key";
+            Err(Error::invalid("kind", format!("kind and {field} cannot be combined: {why}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The step of a tag that was created without one.
 fn step_default(shape: &Shape) -> u32 {
+    if shape.kind == Kind::Register {
+        return 1;
+    }
     let is_read_by_people = shape.period.is_some() || shape.format.is_some();
     if is_read_by_people && !shape.needs_leadership() { STEP_DEFAULT_READ } else { STEP_DEFAULT }
 }
@@ -155,6 +174,7 @@ impl TagCreation {
         let deadline = self.replica.deadline(TAG_CHANGE_MAX);
         tag.check_new()?;
         let shape = spec.shape.shape(spec.start, self.draw_key)?;
+        check_steps(&shape, spec.step.is_some(), spec.step_max.is_some())?;
         let change = spec.creation_of(tag.clone(), &shape);
         let command = audit::command(actor, &change);
         command.check()?;

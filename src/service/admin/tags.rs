@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::audit;
 use super::notes::{all_take_note, take_note};
-use super::tag_creation::{TagCreation, TagSpec};
+use super::tag_creation::{TagCreation, TagSpec, check_steps};
 use super::tag_import::{self, ImportOutcomes, TagToImport};
 use crate::limits::HTML_ROWS_MAX;
 use crate::machine::clock::Clock;
@@ -117,6 +117,9 @@ impl TagService {
         };
         let command = audit::command(actor, &change);
         command.check()?;
+        if let Some(shape) = self.shape(tag.as_str()) {
+            check_steps(&shape, step.is_some(), step_max.flatten().is_some())?;
+        }
         if let Some(shape) = self.shape(tag.as_str())
             && max_id.is_some()
             && !shape.takes_max_id()

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::config::TAGS_MAX_DEFAULT;
+use mintleaf::config::{REGISTER_KEYS_MAX_DEFAULT, TAGS_MAX_DEFAULT};
 use mintleaf::machine::clock::Clock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, ServiceSettings, Services, TagSpec};
@@ -141,6 +141,7 @@ impl Service {
             settings: ServiceSettings {
                 auto_create_tags: false,
                 tags_max: TAGS_MAX_DEFAULT,
+                register_keys_max: REGISTER_KEYS_MAX_DEFAULT,
                 sequence_memory: 1 << 20,
                 json_numbers: Default::default(),
             },
