@@ -82,6 +82,7 @@ mod poison;
 mod pools;
 mod protection;
 mod quorum_loss;
+mod registers;
 mod releases;
 mod resp;
 mod restore;

@@ -17,7 +17,7 @@ fn hidden(digits: u8) -> Option<Hidden> {
 /// Every combination of the fields.
 fn all() -> Vec<Shape> {
     let mut all = Vec::new();
-    for kind in [Kind::Ids, Kind::Keys] {
+    for kind in Kind::ALL {
         for order in [Order::Trend, Order::Strict] {
             for period in [None, period("UTC")] {
                 for format in [None, format("INV-{id}")] {
@@ -43,7 +43,10 @@ fn what_makes_sense_together_is_a_shape_and_all_else_names_both_fields() {
         let (has_period, is_hidden) = (shape.period.is_some(), shape.hidden.is_some());
         let is_more =
             shape.order == Order::Strict || shape.format.is_some() || has_period || is_hidden;
-        let is_refused = is_sequence && is_more || has_period && is_hidden;
+        let is_register = shape.kind == Kind::Register;
+        let is_refused = is_sequence && is_more
+            || has_period && is_hidden
+            || is_register && (is_hidden || shape.order == Order::Strict);
         assert_eq!(shape.check().is_err(), is_refused, "{shape:?}");
         if let Err(error) = shape.check() {
             let told = error.to_string();

@@ -364,6 +364,42 @@ fn bounds_of_grabs_keep_their_bytes() {
 }
 
 #[test]
+fn registers_keep_their_bytes() {
+    let register =
+        |line| Command::Register { tag: tag("a"), key: "k".into(), line, keys_max: 1_000_000 };
+    let number = PeriodNumber(202_611);
+    let period = Line::Period { number, start_ms: 1, end_ms: 2 };
+    let register_shape = Shape { kind: Kind::Register, ..Shape::default() };
+    let create = administer(Change::CreateShapedTag {
+        tag: tag("a"),
+        step: 1,
+        start: 1,
+        description: String::new(),
+        protection: Protection::default(),
+        shape: Box::new(register_shape),
+    });
+    check([
+        (register(Line::Whole), "0152b17d15120161016b00fc40420f00"),
+        (register(period), "01dc24cb42120161016b01fc731703000102fc40420f00"),
+        (create.clone(), "01d1521f640a036f707309016101010000000200000000"),
+    ]);
+    assert_eq!((register(Line::Whole).level(), create.level()), (3, 3));
+    let golden = [
+        (Response::Registered { number: 7, period: None, is_new: true }, "010b9f318322070001"),
+        (
+            Response::Registered { number: 7, period: Some(number), is_new: false },
+            "01c239571f220701fc7317030000",
+        ),
+        (Response::TooManyKeys, "01cc52a5fa23"),
+        (Response::Invalid { what: OutOfBounds::Key }, "0173387d21070f"),
+    ];
+    for (response, bytes) in golden {
+        assert_eq!((&*hex(&encode_response(&response, 3)), response.level()), (bytes, 3));
+        assert_eq!(decode_response(&encode_response(&response, 3)).unwrap(), response);
+    }
+}
+
+#[test]
 fn a_record_of_a_later_format_is_named_as_such() {
     let later = codec::encode(FORMAT + 1, &Response::Deleted);
     assert!(matches!(decode_response(&later), Err(DecodeError::Format(2))));

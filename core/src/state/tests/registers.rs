@@ -42,7 +42,7 @@ fn during(at: u32) -> u64 {
 }
 
 fn register(name: &str, key: &str, line: Line) -> Command {
-    Command::Register { tag: tag(name), key: key.into(), line, keys_max: 1_000 }
+    Command::Register { tag: tag(name), key: key.into(), line, keys_max: 1_000_000 }
 }
 
 fn whole(state: &mut State, key: &str) -> Response {
