@@ -74,6 +74,8 @@ pub const PERIOD_MS_MAX: u64 = 368 * 24 * 60 * 60 * 1000;
 pub const PERIOD_SKEW_MS: u64 = 2_000;
 /// Periods of a tag that the state keeps, those used last: `state/period_lines.rs`.
 pub const PERIODS_KEPT: usize = 16;
+/// Most bytes of UTF-8 in a key of a sequence or register; the fewest are one: `sequence/key.rs`.
+pub const KEY_BYTES_MAX: usize = 256;
 /// Sections that the keys of a sequence fall into: `shape/line.rs`.
 pub const SECTIONS: u16 = 4_096;
 

@@ -30,4 +30,4 @@ mod tag_numbers;
 mod tests;
 
 pub use counters::{Counters, Last, NotHeld, Numbers};
-pub use key::{InvalidKey, KEY_BYTES_MAX, SequenceKey, section_of};
+pub use key::{InvalidKey, SequenceKey, section_of};

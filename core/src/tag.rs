@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{
     ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, FLOOR_MS_MAX, HOLDER_CHARS_MAX, ID_END,
-    ID_MAX, IMPORT_CHARS_MAX, LEASE_MS_MIN, RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
+    ID_MAX, IMPORT_CHARS_MAX, KEY_BYTES_MAX, LEASE_MS_MIN, RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
 };
-use crate::sequence::InvalidKey;
 
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
 /// character.
@@ -195,7 +194,7 @@ pub enum OutOfBounds {
     Lease,
     /// A worker id that is taken does not belong to its pool.
     Taken,
-    /// A key has 1 to [`KEY_BYTES_MAX`](crate::sequence::KEY_BYTES_MAX) bytes.
+    /// A key has 1 to [`KEY_BYTES_MAX`] bytes.
     Key,
 }
 
@@ -221,7 +220,7 @@ impl fmt::Display for OutOfBounds {
                 "holder must have at most {HOLDER_CHARS_MAX} characters, none of them a control character"
             ),
             Self::Taken => f.write_str("taken worker ids must belong to the pool"),
-            Self::Key => InvalidKey.fmt(f),
+            Self::Key => write!(f, "key must be 1 to {KEY_BYTES_MAX} bytes of UTF-8"),
             Self::Lease => write!(f, "a lease must last {LEASE_MS_MIN} to {AHEAD_MS_MAX} ms"),
             Self::Import => write!(
                 f,

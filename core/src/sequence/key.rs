@@ -4,10 +4,7 @@ use std::fmt;
 
 use siphasher::sip::SipHasher13;
 
-use crate::limits::SECTIONS;
-
-/// Most bytes of UTF-8 in a key; the fewest are one.
-pub const KEY_BYTES_MAX: usize = 256;
+use crate::limits::{KEY_BYTES_MAX, SECTIONS};
 
 /// A checked key: 1 to [`KEY_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -184,7 +184,7 @@ pub enum Command {
     Register {
         /// The name of an existing register.
         tag: BizTag,
-        /// The key: 1 to [`KEY_BYTES_MAX`](crate::sequence::KEY_BYTES_MAX) bytes.
+        /// The key: 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes.
         key: Box<str>,
         /// The line that a new number comes from.
         line: Line,

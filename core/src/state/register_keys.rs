@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::key_index::KeyIndex;
-use crate::sequence::{KEY_BYTES_MAX, SequenceKey};
+use crate::limits::KEY_BYTES_MAX;
+use crate::sequence::SequenceKey;
 use crate::shape::PeriodNumber;
 
 /// Keys in one chunk, and so in one section of a snapshot: the longest take less than half of what that may have.

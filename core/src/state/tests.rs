@@ -2,6 +2,7 @@
 
 mod import;
 mod model;
+mod register_model;
 mod registers;
 pub(crate) mod shaped;
 pub(crate) mod snowflake_floor;
