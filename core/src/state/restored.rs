@@ -3,6 +3,8 @@
 //! The audit of the old cluster stays, because it is the record of who changed what. The restore is the next entry, and
 //! the first of the new cluster.
 
+use std::collections::BTreeSet;
+
 use super::actor::Actor;
 use super::apply::State;
 use super::audit::{Action, AuditEntry, Fact, Facts, Field};
@@ -11,6 +13,7 @@ use super::line_names::RaiseError;
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
 use super::tag_entry::TagEntry;
+use crate::shape::Kind;
 use crate::tag::BizTag;
 
 /// The actor of a restore in the audit. No token has a name with a space in it.
@@ -33,14 +36,16 @@ pub struct Restoration {
 
 impl State {
     /// The state raised as [`State::raised`] does, with an entry in its audit for that, and one for each tag that rose
-    /// by more than the others.
+    /// by more than the others, and for each register.
     ///
     /// # Errors
     /// The errors of [`State::raised`].
     pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, RaiseError> {
         let (floor_before, level_before) = (floor_facts(self.snowflake_floor_ms()), self.level());
-        let named = by.tags.keys().chain(by.lasts.keys());
-        let named: Vec<_> = named.map(|tag| (tag, self.highest_mark(tag))).collect();
+        let named: BTreeSet<&BizTag> = by.tags.keys().chain(by.lasts.keys()).collect();
+        let registers = self.registers_named();
+        let named = named.into_iter().chain(&registers).collect::<BTreeSet<_>>();
+        let named: Vec<_> = named.into_iter().map(|tag| (tag, self.highest_mark(tag))).collect();
         let mut state = self.raised(by)?;
         // As a leader's stamp would: no later entry shows an earlier time.
         state.clock_ms = state.clock_ms.max(restoration.time_ms);
@@ -60,13 +65,22 @@ impl State {
         state.record_restored(Action::Restore, "cluster", before, after);
         let more = named.into_iter().filter_map(|(tag, before)| {
             let after = state.highest_mark(tag);
-            (after.saturating_sub(before) > by.all).then_some((tag, before, after))
+            // A register's rise is a gap in its numbers, which its owner must be able to explain.
+            let is_told = after.saturating_sub(before) > by.all || registers.contains(tag);
+            (is_told && after > before).then_some((tag, before, after))
         });
         let fact = |mark| Facts::from([(Field::MaxId, Fact::Id(mark))]);
         for (tag, before, after) in more.take(TAGS_RECORDED_MAX).collect::<Vec<_>>() {
             state.record_restored(Action::UpdateTag, tag.as_str(), fact(before), fact(after));
         }
         Ok(state)
+    }
+
+    /// The names of registers, deleted or not.
+    fn registers_named(&self) -> BTreeSet<BizTag> {
+        let all = self.shaped.after(None);
+        let registers = all.filter(|shaped| shaped.shape().kind == Kind::Register);
+        registers.map(|shaped| shaped.tag().clone()).collect()
     }
 
     fn record_restored(&mut self, action: Action, target: &str, before: Facts, after: Facts) {

@@ -11,7 +11,8 @@ use crate::encoding::read_snapshot;
 use crate::limits::STEP_MAX;
 use crate::shape::{Kind, Line, Period, PeriodLength, PeriodNumber, Shape, TextFormat};
 use crate::state::{
-    Actor, Change, Command, LineName, Raise, RegisterEntry, Response, State, TagFields,
+    Action, Actor, Change, Command, Fact, Field, LineName, Raise, RegisterEntry, Response,
+    Restoration, State, TagFields,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -156,6 +157,20 @@ fn a_raise_leaves_a_gap_and_an_operator_that_knows_the_last_number_none() {
     let lasts = [(tag("inv"), [(LineName::Whole, 9)].into())].into();
     let mut known = state.raised(&Raise { all: 100, lasts, ..Raise::default() }).unwrap();
     assert_eq!(whole(&mut known, "c"), given(10, None, true));
+}
+
+#[test]
+fn the_audit_of_a_restored_cluster_names_the_gap_of_each_register() {
+    let mut state = fresh();
+    whole(&mut state, "a");
+    let restoration =
+        Restoration { time_ms: 7, from_cluster: None, log_index: None, to_cluster: 2 };
+    let by = Raise { all: 100, ..Raise::default() };
+    let restored = state.restored(&by, &restoration).unwrap();
+    let entries = restored.audit_page(0, 10, |_| true).entries;
+    let told = entries.iter().find(|entry| &*entry.target == "inv").unwrap();
+    let mark = |id| vec![(Field::MaxId, Fact::Id(id))];
+    assert_eq!((told.action, &told.before, &told.after), (Action::UpdateTag, &mark(2), &mark(102)));
 }
 
 #[test]
