@@ -105,15 +105,10 @@ impl Metrics {
         // Until the first look, no tag counts as near its end.
         headroom.set(1.0);
         let modes = Mode::ALL.map(Mode::label);
+        let id_modes = [modes[0], modes[1], modes[2], modes[3]];
         let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
         Self {
-            ids: by_label(
-                r,
-                "ids",
-                "Ids handed out",
-                "mode",
-                [modes[0], modes[1], modes[2], modes[3]],
-            ),
+            ids: by_label(r, "ids", "Ids handed out", "mode", id_modes),
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
