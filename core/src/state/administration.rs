@@ -5,6 +5,7 @@ use super::apply::{NewTag, State};
 use super::audit::{AuditEntry, Fact, Facts, Field};
 use super::change::{Change, floor_facts, pool_facts};
 use super::response::Response;
+use super::tag_entry::TagRow;
 use super::tag_fields::TagFields;
 use crate::limits::ID_END;
 use crate::tag::BizTag;
@@ -45,8 +46,7 @@ impl State {
     /// none, and neither does one that sets what a tag has already: such changes can be requested without end, and
     /// would push the others out.
     pub(super) fn administer(&mut self, now_ms: u64, actor: &Actor, change: &Change) -> Response {
-        let row = |state: &Self| change.tag().and_then(|tag| state.tag(tag.as_str()));
-        let row_before = row(self);
+        let row_before = change.tag().and_then(|tag| self.tag(tag.as_str()));
         let response = match change {
             Change::CreateTag { tag, step, start, description, protection } => {
                 let plain = NewTag::plain(*step, *start, description);
@@ -92,13 +92,25 @@ impl State {
             | Change::TransferLeader { .. }
             | Change::RaiseLevel { .. } => Response::Noted,
         };
-        match &response {
+        self.record_effect(actor, change, row_before.as_ref(), &response);
+        response
+    }
+
+    /// Puts a change that had an effect into the audit. `row_before` is the tag's row of before, if it is about a tag.
+    fn record_effect(
+        &mut self,
+        actor: &Actor,
+        change: &Change,
+        row_before: Option<&TagRow>,
+        response: &Response,
+    ) {
+        match response {
             Response::Tag(_)
             | Response::ShapedTag { .. }
             | Response::BoundedTag { .. }
             | Response::Deleted => {
-                let row_after = row(self);
-                let facts = (change.facts(row_before.as_ref()), change.facts(row_after.as_ref()));
+                let row_after = change.tag().and_then(|tag| self.tag(tag.as_str()));
+                let facts = (change.facts(row_before), change.facts(row_after.as_ref()));
                 if facts.0 != facts.1 {
                     self.record(actor, change, facts);
                 }
@@ -116,7 +128,6 @@ impl State {
             Response::Noted => self.record(actor, change, change.recorded_facts()),
             _ => {}
         }
-        response
     }
 
     /// Creates a tag at this mark, or raises it to there. A mark never falls: a lower one changes nothing.
