@@ -1,0 +1,247 @@
+package mintleaf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counting is a node that counts the ids of every tag up from 1.
+func counting(t testing.TB) (*httptest.Server, *atomic.Int64) {
+	var last, requests atomic.Int64
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		count, _ := strconv.ParseInt(r.URL.Query().Get("count"), 10, 64)
+		end := last.Add(count) + 1
+		if r.URL.Query().Get("format") == "ranges" {
+			fmt.Fprintf(w, `{"ranges":[{"start":"%d","end":"%d"}]}`, end-count, end)
+			return
+		}
+		fmt.Fprint(w, `{"ids":[`)
+		for id := end - count; id < end; id++ {
+			if id > end-count {
+				fmt.Fprint(w, ",")
+			}
+			fmt.Fprintf(w, `"%d"`, id)
+		}
+		fmt.Fprint(w, `]}`)
+	}))
+	t.Cleanup(node.Close)
+	return node, &requests
+}
+
+func client(t testing.TB, cfg Config) *Client {
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestManyGoroutinesGetEveryIDOnce(t *testing.T) {
+	node, requests := counting(t)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	const goroutines, each = 8, 50_000
+	seen := make([]atomic.Bool, 4*goroutines*each)
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			last := int64(0)
+			for i := 0; i < each; i++ {
+				ids := []int64{0}
+				var err error
+				if i%100 == 0 {
+					ids, err = c.NextIDs(context.Background(), "orders", 7)
+				} else {
+					ids[0], err = c.NextID(context.Background(), "orders")
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, id := range ids {
+					if id <= last {
+						t.Errorf("%d is not above %d", id, last)
+					}
+					last = id
+					if seen[id].Swap(true) {
+						t.Errorf("%d came twice", id)
+					}
+				}
+			}
+		}()
+	}
+	all.Wait()
+	if sent := requests.Load(); sent > 40 {
+		t.Errorf("%d requests", sent)
+	}
+}
+
+func TestSizesFollowUse(t *testing.T) {
+	tags := kind{first: 100, min: 10, max: 1_000_000, lasts: 10 * time.Second}
+	for _, test := range []struct {
+		max   int64
+		uses  [][2]float64 // how many seconds a lease lasted, and how many ids were used
+		sizes []int64
+	}{
+		{1_000_000, [][2]float64{{1, 30}, {5, 150}, {5, 150}}, []int64{100, 300, 300, 300}},
+		{1_000_000, [][2]float64{{0, 50}, {0.001, 400}, {0.001, 1_600}, {0.001, 6_400}}, []int64{100, 400, 1_600, 6_400, 25_600}},
+		{1_000_000, [][2]float64{{60, 50}, {60, 13}, {3600, 5}}, []int64{100, 25, 10, 10}},
+		{5, [][2]float64{{0, 50}}, []int64{5, 5}},
+	} {
+		k := tags
+		k.max = test.max
+		s, now := sizing{kind: &k}, 77*time.Second
+		sizes := []int64{s.next(now, 0, 0)}
+		for _, use := range test.uses {
+			now += time.Duration(use[0] * float64(time.Second))
+			sizes = append(sizes, s.next(now, int64(use[1]), 0))
+		}
+		if fmt.Sprint(sizes) != fmt.Sprint(test.sizes) {
+			t.Errorf("%v, not %v", sizes, test.sizes)
+		}
+	}
+	s := sizing{kind: &tags}
+	if size := s.next(0, 0, 5_000); size != 5_100 {
+		t.Errorf("what calls wait for is added: %d", size)
+	}
+	s.countMax = 50
+	if size := s.next(0, 0, 5_000); size != 50 {
+		t.Errorf("a node allows 50: %d", size)
+	}
+	s.halve()
+	if size := s.next(time.Millisecond, 10_000, 0); size != 100 {
+		t.Errorf("a rate limit halves: %d", size)
+	}
+}
+
+func TestRestsGrowAndEnd(t *testing.T) {
+	e, now := newEndpoints(1), time.Second
+	for _, longest := range []time.Duration{50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000} {
+		longest *= time.Millisecond
+		e.failed(0, now, 0)
+		_, until := e.pick(now)
+		if rest := until - now; rest < longest/2 || rest > longest {
+			t.Fatalf("%v of %v", rest, longest)
+		}
+		now = until
+	}
+	e.answered(0)
+	e.failed(0, now, 0)
+	if _, until := e.pick(now); until-now > 50*time.Millisecond {
+		t.Fatalf("%v after an answer", until-now)
+	}
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	before := runtime.NumGoroutine()
+	c := client(t, Config{Endpoints: []string{silent.URL}, Zone: "a"})
+	failed := make(chan error)
+	go func() {
+		_, err := c.NextID(context.Background(), "orders")
+		failed <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	c.Close()
+	if err := <-failed; !errors.Is(err, ErrClosed) {
+		t.Errorf("the call ends with %v", err)
+	}
+	silent.CloseClientConnections()
+	for i := 0; runtime.NumGoroutine() > before && i < 100; i++ {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+func TestAContextEndsItsCallAndNoOther(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	c := client(t, Config{Endpoints: []string{silent.URL}})
+	other := make(chan error, 1)
+	go func() {
+		_, err := c.NextID(context.Background(), "orders")
+		other <- err
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.NextID(ctx, "orders"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	select {
+	case err := <-other:
+		t.Errorf("the other call ended: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	c.Close()
+	<-other
+}
+
+func TestMemoryIsFlat(t *testing.T) {
+	node, _ := counting(t)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	take := func(ids int) {
+		for range ids {
+			if _, err := c.NextID(context.Background(), "orders"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return now.HeapAlloc
+	}
+	take(1_000_000)
+	before := heap()
+	take(10_000_000)
+	if after := heap(); after > before+4<<20 {
+		t.Errorf("%d bytes, %d before", after, before)
+	}
+}
+
+func BenchmarkNextID(b *testing.B) {
+	node, _ := counting(b)
+	c := client(b, Config{Endpoints: []string{node.URL}})
+	ctx := context.Background()
+	for range 2_000_000 {
+		_, _ = c.NextID(ctx, "orders")
+	}
+	b.ResetTimer()
+	for range b.N {
+		if _, err := c.NextID(ctx, "orders"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNextIDInParallel(b *testing.B) {
+	node, _ := counting(b)
+	c := client(b, Config{Endpoints: []string{node.URL}})
+	for range 2_000_000 {
+		_, _ = c.NextID(context.Background(), "orders")
+	}
+	b.ResetTimer()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := c.NextID(context.Background(), "orders"); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

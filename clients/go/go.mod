@@ -1,0 +1,3 @@
+module mintleaf.dev/go
+
+go 1.22
