@@ -265,9 +265,11 @@ fn every_command_answers_every_role_as_documented() {
     let node = guarded("");
     let admin = format!("Bearer {}", token("admin"));
     let headers = [("content-type", "application/json"), ("authorization", admin.as_str())];
-    for tag in ["payments-keys", "orders-keys"] {
-        let body = format!(r#"{{"tag":"{tag}","kind":"sequence"}}"#);
-        assert_eq!(node.dev.api().send(&Method::POST, "/v1/tags", &headers, &body).status, 201);
+    for (of, kind) in [("keys", "sequence"), ("book", "register")] {
+        for tag in ["payments", "orders"] {
+            let body = format!(r#"{{"tag":"{tag}-{of}","kind":"{kind}"}}"#);
+            assert_eq!(node.dev.api().send(&Method::POST, "/v1/tags", &headers, &body).status, 201);
+        }
     }
     let mut asked = 0;
     for row in rows().iter().filter(|row| row.method == "RESP") {
@@ -292,6 +294,7 @@ fn every_command_answers_every_role_as_documented() {
                     "SET" => format!("SET {tag} 0 NX"),
                     "INCRBY" => format!("INCRBY {tag} 5"),
                     "HINCRBY" => format!("HINCRBY {tag}-keys key 1"),
+                    "REGISTER" => format!("REGISTER {tag}-book key"),
                     "HGET" => format!("HGET {tag}-keys key"),
                     "ECHO" => "ECHO a".to_owned(),
                     "SELECT" => "SELECT 0".to_owned(),
