@@ -248,7 +248,7 @@ fn table(cluster: &Value) -> TextTable<12> {
     table
 }
 
-/// The beginnings of the fingerprints of a member's keys: enough to tell which member still has the old secret.
+/// The beginnings of the fingerprints of a member's keys: enough to see which member still has the old secret.
 fn keys(node: &Value) -> String {
     let keys = node["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let shown: Vec<&str> = keys.map(|key| key.get(..8).unwrap_or(key)).collect();

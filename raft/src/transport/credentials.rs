@@ -67,7 +67,7 @@ impl Credentials {
         }
     }
 
-    /// What tells these credentials from others, 32 hexadecimal digits each: the fingerprints of the public keys that
+    /// What distinguishes these credentials, 32 hexadecimal digits each: the fingerprints of the public keys that
     /// the secrets give, the current one first, or that of the node's certificate. Every hello shows them to the other
     /// end, so they are no secret.
     #[must_use]

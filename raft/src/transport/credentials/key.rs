@@ -14,7 +14,7 @@ pub(in super::super) struct NodeKey {
     pub(in super::super) key: Arc<CertifiedKey>,
 }
 
-/// What tells a key or a certificate from others: the first 128 bits of its SHA-256, in hexadecimal digits.
+/// What distinguishes a key or a certificate: the first 128 bits of its SHA-256, in hexadecimal digits.
 pub(super) fn fingerprint_of(bytes: &[u8]) -> String {
     let digest = digest::digest(&digest::SHA256, bytes);
     digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
