@@ -66,8 +66,8 @@ impl State {
         let more = named.into_iter().filter_map(|(tag, before)| {
             let after = state.highest_mark(tag);
             // A register's rise is a gap in its numbers, which its owner must be able to explain.
-            let is_told = after.saturating_sub(before) > by.all || registers.contains(tag);
-            (is_told && after > before).then_some((tag, before, after))
+            let is_recorded = after.saturating_sub(before) > by.all || registers.contains(tag);
+            (is_recorded && after > before).then_some((tag, before, after))
         });
         let fact = |mark| Facts::from([(Field::MaxId, Fact::Id(mark))]);
         for (tag, before, after) in more.take(TAGS_RECORDED_MAX).collect::<Vec<_>>() {

@@ -168,9 +168,9 @@ fn the_audit_of_a_restored_cluster_names_the_gap_of_each_register() {
     let by = Raise { all: 100, ..Raise::default() };
     let restored = state.restored(&by, &restoration).unwrap();
     let entries = restored.audit_page(0, 10, |_| true).entries;
-    let told = entries.iter().find(|entry| &*entry.target == "inv").unwrap();
+    let rise = entries.iter().rfind(|entry| &*entry.target == "inv").unwrap();
     let mark = |id| vec![(Field::MaxId, Fact::Id(id))];
-    assert_eq!((told.action, &told.before, &told.after), (Action::UpdateTag, &mark(2), &mark(102)));
+    assert_eq!((rise.action, &rise.before, &rise.after), (Action::UpdateTag, &mark(2), &mark(102)));
 }
 
 #[test]
