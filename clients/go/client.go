@@ -6,15 +6,15 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// Version is that of Mintleaf, and of this client.
+const Version = "0.3.0-dev"
 
 const (
 	// The most tags whose ids are kept. Calls for others each send their own request.
@@ -52,7 +52,7 @@ type Client struct {
 	tags, flake kind
 	began       time.Time
 	endpoints   *endpoints
-	transports  []*http.Transport
+	transport   *httpTransport
 	requests    chan struct{}
 	// The context of everything that runs in the background.
 	ctx     context.Context
@@ -103,6 +103,14 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses := make([]address, 0, len(cfg.Endpoints))
+	for _, endpoint := range cfg.Endpoints {
+		at, err := parseAddress(endpoint)
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, at)
+	}
 	c := &Client{
 		cfg:       cfg,
 		tags:      kind{first: 100, min: 10, max: int64(cfg.LeaseMax), lasts: 10 * time.Second},
@@ -112,9 +120,7 @@ func New(cfg Config) (*Client, error) {
 		requests:  make(chan struct{}, requestsMax),
 		workers:   make(map[*WorkerLease]bool),
 	}
-	for range cfg.Endpoints {
-		c.transports = append(c.transports, newTransport(&cfg))
-	}
+	c.transport = newHTTPTransport(addresses, cfg.TLS, c.token, cfg.ConnectTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.snowflakes = newLine(c, "", &c.flake)
 	if cfg.Zone != "" {
@@ -128,15 +134,6 @@ func (cfg Config) checked() (Config, error) {
 	if len(cfg.Endpoints) == 0 {
 		return cfg, invalid("Endpoints names no node")
 	}
-	endpoints := make([]string, 0, len(cfg.Endpoints))
-	for _, endpoint := range cfg.Endpoints {
-		u, err := url.Parse(endpoint)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return cfg, invalid("the endpoint %q is not http://HOST:PORT or https://HOST:PORT", endpoint)
-		}
-		endpoints = append(endpoints, strings.TrimRight(endpoint, "/"))
-	}
-	cfg.Endpoints = endpoints
 	for _, timeout := range []struct {
 		name     string
 		value    *time.Duration
@@ -162,12 +159,13 @@ func (cfg Config) checked() (Config, error) {
 	if cfg.TLS == nil {
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	cfg.TLS = cfg.TLS.Clone()
+	cfg.TLS.NextProtos = []string{"http/1.1"}
 	if cfg.CAFile != "" {
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
 			return cfg, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
 		}
-		cfg.TLS = cfg.TLS.Clone()
 		cfg.TLS.RootCAs = x509.NewCertPool()
 		if !cfg.TLS.RootCAs.AppendCertsFromPEM(pem) {
 			return cfg, invalid("%s holds no certificate", cfg.CAFile)
@@ -410,9 +408,7 @@ func (c *Client) Close() {
 		})
 		giving.Wait()
 		c.cancel()
+		c.transport.close()
 	}
 	c.flights.Wait()
-	for _, transport := range c.transports {
-		transport.CloseIdleConnections()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -165,6 +166,64 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+func TestCloseLeavesNoConnection(t *testing.T) {
+	open, gone := 0, make(chan struct{}, 1)
+	var mu sync.Mutex
+	node := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"ids":["1"],"lease":false}`)
+	}))
+	node.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch state {
+		case http.StateNew:
+			open++
+		case http.StateClosed:
+			if open--; open == 0 {
+				select {
+				case gone <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+	node.Start()
+	defer node.Close()
+	for range 20 {
+		c := client(t, Config{Endpoints: []string{node.URL}})
+		var all sync.WaitGroup
+		for range 16 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				for {
+					if _, err := c.NextID(context.Background(), "strict"); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		time.Sleep(5 * time.Millisecond)
+		c.Close()
+		all.Wait()
+	}
+	for {
+		select {
+		case <-gone:
+			mu.Lock()
+			left := open
+			mu.Unlock()
+			if left == 0 {
+				return
+			}
+		case <-time.After(5 * time.Second):
+			mu.Lock()
+			defer mu.Unlock()
+			t.Fatalf("%d connections are open after Close", open)
+		}
 	}
 }
 

@@ -4,22 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
 const (
-	requestsMax    = 64
-	answerBytesMax = 1 << 20
-	// Less than the 75 s of a node.
-	keptMax = 60 * time.Second
-	zones   = 60 * time.Second
+	requestsMax = 64
+	zones       = 60 * time.Second
 	// How often the file of the token is looked at.
 	tokenEvery = 5 * time.Second
 )
@@ -125,7 +118,7 @@ func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline
 	end := c.now() + c.cfg.AttemptTimeout
 	timed, stop := context.WithTimeout(ctx, min(c.cfg.AttemptTimeout, deadline-c.now()))
 	defer stop()
-	a, err := c.send(timed, endpoint, r)
+	a, err := c.transport.ask(timed, endpoint, r)
 	switch {
 	case err == nil:
 		o := read(r, a)
@@ -161,73 +154,6 @@ func (c *Client) answered(endpoint int) {
 	}
 }
 
-// send sends a request and reads the answer to its end. If a request on a kept connection fails before the head of an
-// answer, the kept connections are closed and it is tried once more, on a new one.
-func (c *Client) send(ctx context.Context, endpoint int, r *request) (*answer, error) {
-	a, wasKept, err := c.sendOnce(ctx, endpoint, r)
-	if err != nil && wasKept && ctx.Err() == nil {
-		c.transports[endpoint].CloseIdleConnections()
-		a, _, err = c.sendOnce(ctx, endpoint, r)
-	}
-	return a, err
-}
-
-// sendOnce reports as well whether it failed on a kept connection before the head of an answer.
-func (c *Client) sendOnce(ctx context.Context, endpoint int, r *request) (*answer, bool, error) {
-	var isKept atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { isKept.Store(info.Reused) },
-	})
-	var body io.Reader
-	if r.body != "" {
-		body = strings.NewReader(r.body)
-	}
-	request, err := http.NewRequestWithContext(ctx, r.method, c.cfg.Endpoints[endpoint]+r.path, body)
-	if err != nil {
-		return nil, false, err
-	}
-	// The transport sends no request twice by itself: a second attempt is this client's.
-	request.GetBody = nil
-	h := request.Header
-	h.Set("Accept", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("User-Agent", "mintleaf-go")
-	if r.body != "" {
-		h.Set("Content-Type", "application/json")
-	}
-	if token := c.token(); token != "" {
-		h.Set("Authorization", "Bearer "+token)
-	}
-	response, err := c.transports[endpoint].RoundTrip(request)
-	if err != nil {
-		return nil, isKept.Load(), err
-	}
-	defer response.Body.Close()
-	if response.ContentLength < 0 && len(response.TransferEncoding) == 0 {
-		return nil, false, errors.New("the answer does not say how long it is")
-	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
-	if err != nil {
-		return nil, false, err
-	}
-	if len(content) > answerBytesMax {
-		return nil, false, fmt.Errorf("the answer is longer than %d bytes", answerBytesMax)
-	}
-	return &answer{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), body: content}, false, nil
-}
-
-func newTransport(cfg *Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout}
-	return &http.Transport{
-		DialContext:         dialer.DialContext,
-		TLSClientConfig:     cfg.TLS.Clone(),
-		TLSHandshakeTimeout: cfg.ConnectTimeout,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: requestsMax,
-		IdleConnTimeout:     keptMax,
-	}
-}
-
 // token returns the token, which may stand in a file that changes.
 func (c *Client) token() string {
 	if c.cfg.TokenFile == "" {
@@ -250,16 +176,26 @@ func (c *Client) watchZones() {
 	defer c.flights.Done()
 	for {
 		for endpoint := range c.cfg.Endpoints {
-			ctx, cancel := context.WithTimeout(c.ctx, c.cfg.AttemptTimeout)
-			a, err := c.send(ctx, endpoint, &request{kind: askCluster, method: "GET", path: "/v1/cluster"})
-			cancel()
-			if err == nil && a.status == http.StatusOK {
-				c.endpoints.setInZone(endpoint, zone(a) == c.cfg.Zone)
-			}
+			c.askZone(endpoint)
 		}
 		pause := time.Duration(float64(zones) * (0.9 + c.endpoints.rand()/5))
 		if !c.sleepUntil(c.ctx, c.now()+pause) {
 			return
 		}
+	}
+}
+
+func (c *Client) askZone(endpoint int) {
+	select {
+	case c.requests <- struct{}{}:
+		defer func() { <-c.requests }()
+	case <-c.ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	a, err := c.transport.ask(ctx, endpoint, &request{kind: askCluster, method: "GET", path: "/v1/cluster"})
+	if err == nil && a.status == http.StatusOK {
+		c.endpoints.setInZone(endpoint, zone(a) == c.cfg.Zone)
 	}
 }
