@@ -199,7 +199,8 @@ func readRefusal(r *request, a *answer) outcome {
 		p.CountMax >= 1 && p.CountMax < r.count:
 		return outcome{kind: gotTooMany, countMax: p.CountMax}
 	case a.status == http.StatusTooManyRequests && p.Code == "rate_limited":
-		if wait < 0 {
+		// Also after 0 s: the request would not come to rest before its deadline.
+		if wait <= 0 {
 			wait = time.Second
 		}
 		return outcome{kind: gotRateLimited, refused: refused, wait: wait}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,9 +61,9 @@ type Client struct {
 	flights sync.WaitGroup
 	away    atomic.Bool
 
-	counters struct{ requests, failures atomic.Uint64 }
-	// The line that was used last, and all lines by tag.
-	recent     atomic.Pointer[line]
+	counters struct{ requests, failures, leases, leasedIDs, waits atomic.Uint64 }
+	// The line of the first tag, which most programs use most, and all lines by tag.
+	first      atomic.Pointer[line]
 	lines      sync.Map
 	snowflakes *line
 
@@ -71,10 +72,6 @@ type Client struct {
 	loose   int // calls without a line that wait now
 	workers map[*WorkerLease]bool
 	closed  bool
-
-	tokenMu     sync.Mutex
-	tokenRead   string
-	tokenReadAt time.Duration
 }
 
 // Registration is the number of a key of a register.
@@ -93,6 +90,10 @@ type Registration struct {
 type Stats struct {
 	// Requests is how many requests were sent, Failures how many of them failed at their endpoint.
 	Requests, Failures uint64
+	// Leases is how many leases arrived, LeasedIDs how many ids were in them.
+	Leases, LeasedIDs uint64
+	// Waits is how many calls found too few ids held.
+	Waits uint64
 	// Tags is how many tags are leased or known.
 	Tags int
 }
@@ -111,6 +112,10 @@ func New(cfg Config) (*Client, error) {
 		}
 		addresses = append(addresses, at)
 	}
+	token, err := cfg.tokens()
+	if err != nil {
+		return nil, err
+	}
 	c := &Client{
 		cfg:       cfg,
 		tags:      kind{first: 100, min: 10, max: int64(cfg.LeaseMax), lasts: 10 * time.Second},
@@ -120,7 +125,7 @@ func New(cfg Config) (*Client, error) {
 		requests:  make(chan struct{}, requestsMax),
 		workers:   make(map[*WorkerLease]bool),
 	}
-	c.transport = newHTTPTransport(addresses, cfg.TLS, c.token, cfg.ConnectTimeout)
+	c.transport = newHTTPTransport(addresses, cfg.TLS, token.token, cfg.ConnectTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.snowflakes = newLine(c, "", &c.flake)
 	if cfg.Zone != "" {
@@ -179,12 +184,24 @@ func (c *Client) now() time.Duration { return time.Since(c.began) }
 
 // NextID returns the next id of a tag. No other caller gets it. A held id is returned whatever ctx says.
 func (c *Client) NextID(ctx context.Context, tag string) (int64, error) {
-	if l := c.recent.Load(); l != nil && l.tag == tag {
+	l := c.first.Load()
+	if l == nil || l.tag != tag {
+		l = c.find(tag)
+	}
+	if l != nil {
 		if ids, ok := l.take(1); ok {
 			return int64(ids.start), nil
 		}
 	}
 	return c.nextID(ctx, tag)
+}
+
+// find returns the line of a tag, if it has one.
+func (c *Client) find(tag string) *line {
+	if l, ok := c.lines.Load(tag); ok {
+		return l.(*line)
+	}
+	return nil
 }
 
 func (c *Client) nextID(ctx context.Context, tag string) (int64, error) {
@@ -284,6 +301,7 @@ func (c *Client) Register(ctx context.Context, tag, key string) (Registration, e
 
 // askLoose sends the request of a call without a line.
 func (c *Client) askLoose(ctx context.Context, r *request) (outcome, error) {
+	c.counters.waits.Add(1)
 	if err := c.enter(); err != nil {
 		return outcome{}, err
 	}
@@ -323,7 +341,6 @@ func (c *Client) takeOrWait(ctx context.Context, tag string, count int64) ([]idR
 		}
 		return nil, callReply{ids: o.ids}, err
 	}
-	c.recent.Store(l)
 	var got []idRange
 	if ids, ok := l.take(count); ok {
 		got = append(got, ids)
@@ -337,8 +354,8 @@ func (c *Client) takeOrWait(ctx context.Context, tag string, count int64) ([]idR
 
 // line returns the line of a tag, nil where there are too many.
 func (c *Client) line(tag string) (*line, error) {
-	if l, ok := c.lines.Load(tag); ok {
-		return l.(*line), nil
+	if l := c.find(tag); l != nil {
+		return l, nil
 	}
 	if err := checkName("tag", tag); err != nil {
 		return nil, err
@@ -348,15 +365,15 @@ func (c *Client) line(tag string) (*line, error) {
 	if c.closed {
 		return nil, ErrClosed
 	}
-	if l, ok := c.lines.Load(tag); ok {
-		return l.(*line), nil
-	}
-	if c.held == linesMax {
-		return nil, nil
+	if l := c.find(tag); l != nil || c.held == linesMax {
+		return l, nil
 	}
 	c.held++
+	// The caller's tag may be a part of a long text, which must not stay for its sake.
+	tag = strings.Clone(tag)
 	l := newLine(c, tag, &c.tags)
 	c.lines.Store(tag, l)
+	c.first.CompareAndSwap(nil, l)
 	return l, nil
 }
 
@@ -377,7 +394,11 @@ func notANumber(text string) error { return fmt.Errorf("%w; this one was %q", Er
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Stats{Requests: c.counters.requests.Load(), Failures: c.counters.failures.Load(), Tags: c.held}
+	return Stats{
+		Requests: c.counters.requests.Load(), Failures: c.counters.failures.Load(),
+		Leases: c.counters.leases.Load(), LeasedIDs: c.counters.leasedIDs.Load(),
+		Waits: c.counters.waits.Load(), Tags: c.held,
+	}
 }
 
 // Close ends every call, wastes what is held, and gives worker leases back, for which it waits for one attempt at most.

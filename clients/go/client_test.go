@@ -2,11 +2,16 @@ package mintleaf
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -224,6 +229,60 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 			defer mu.Unlock()
 			t.Fatalf("%d connections are open after Close", open)
 		}
+	}
+}
+
+func TestACAFileIsWhatATLSNodeIsTrustedBy(t *testing.T) {
+	node := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"ids":["1"],"lease":false}`)
+	}))
+	defer node.Close()
+	node.Config.ErrorLog = log.New(io.Discard, "", 0)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: node.Certificate().Raw}
+	must(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	for range 3 {
+		c := client(t, Config{Endpoints: []string{node.URL}, CAFile: file})
+		for range 3 {
+			_, err := c.NextNumber(context.Background(), "chat", "room")
+			must(t, err)
+		}
+		c.Close()
+	}
+	stranger := client(t, Config{Endpoints: []string{node.URL}, Timeout: 300 * time.Millisecond})
+	if _, err := stranger.NextNumber(context.Background(), "chat", "room"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without the CA: %v", err)
+	}
+}
+
+func TestStatsCountWhatTheClientDid(t *testing.T) {
+	node, _ := counting(t)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	for range 3 {
+		_, err := c.NextID(context.Background(), "orders")
+		must(t, err)
+	}
+	// One id by itself, then a lease of 101 for the second call, from which the third is served.
+	if s := c.Stats(); s != (Stats{Requests: 2, Leases: 2, LeasedIDs: 102, Waits: 2, Tags: 1}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestACallOfAnyTagAllocatesNothing(t *testing.T) {
+	node, _ := counting(t)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	take := func() {
+		for _, tag := range []string{"orders", "users"} {
+			if _, err := c.NextID(context.Background(), tag); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 100_000 {
+		take()
+	}
+	if each := testing.AllocsPerRun(10_000, take); each > 0.5 {
+		t.Errorf("%v allocations for two ids", each)
 	}
 }
 

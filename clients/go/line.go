@@ -20,6 +20,8 @@ const (
 // is taken back is never used again: the rest of it becomes another one.
 type span struct {
 	next atomic.Int64 // how many ids are taken
+	// What takers write lies in another cache line than what they read.
+	_ [120]byte
 	// The first id, and how many there are.
 	start uint64
 	len   int64
@@ -140,6 +142,7 @@ func (l *line) refill() {
 // want waits for ids, in addition to those that the call has.
 func (l *line) want(ctx context.Context, count int64, got []idRange) (callReply, error) {
 	c := l.c
+	c.counters.waits.Add(1)
 	waiting := &call{count: count, lacks: count, got: got, deadline: c.now() + c.cfg.Timeout, reply: make(chan callReply, 1)}
 	for _, r := range got {
 		waiting.lacks -= r.len()
@@ -259,6 +262,8 @@ func (l *line) landed(ranges []idRange) {
 	fresh := &lease{ranges: ranges}
 	fresh.total = fresh.left()
 	fresh.setMark()
+	l.c.counters.leases.Add(1)
+	l.c.counters.leasedIDs.Add(uint64(fresh.total))
 	if l.kind.freshFor > 0 {
 		fresh.staleAt = l.c.now() + l.kind.freshFor
 	}

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 )
 
 const (
 	requestsMax = 64
 	zones       = 60 * time.Second
-	// How often the file of the token is looked at.
-	tokenEvery = 5 * time.Second
 )
 
 // ask asks one endpoint after another until one answers or the deadline passes. l is the line, if there is one: it is told
@@ -152,23 +148,6 @@ func (c *Client) answered(endpoint int) {
 	if c.away.CompareAndSwap(true, false) && c.cfg.Logger != nil {
 		c.cfg.Logger.Info("a node answers again", "endpoint", c.cfg.Endpoints[endpoint])
 	}
-}
-
-// token returns the token, which may stand in a file that changes.
-func (c *Client) token() string {
-	if c.cfg.TokenFile == "" {
-		return c.cfg.Token
-	}
-	c.tokenMu.Lock()
-	defer c.tokenMu.Unlock()
-	if now := c.now(); c.tokenRead == "" || now-c.tokenReadAt >= tokenEvery {
-		// A file that cannot be read at this moment changes nothing.
-		if content, err := os.ReadFile(c.cfg.TokenFile); err == nil {
-			c.tokenRead = strings.TrimSpace(string(content))
-		}
-		c.tokenReadAt = now
-	}
-	return c.tokenRead
 }
 
 // watchZones asks every endpoint for its zone, again and again. A zone stays as it was when no answer comes.

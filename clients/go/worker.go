@@ -205,6 +205,9 @@ func (w *WorkerLease) renew() bool {
 			return true
 		case o.kind == gotRefusal && (o.refused.Status == 404 || o.refused.Status == 409):
 			w.lost = true
+			if logger := w.c.cfg.Logger; logger != nil {
+				logger.Warn("a lease of a worker id is lost", "pool", w.pool, "worker_id", w.current.workerID)
+			}
 			w.changed()
 			w.mu.Unlock()
 			return false
@@ -321,7 +324,8 @@ type Generator struct {
 // Generator returns the lease's one generator, with [DefaultLayout].
 func (w *WorkerLease) Generator() (*Generator, error) { return w.GeneratorOf(DefaultLayout) }
 
-// GeneratorOf returns the lease's one generator. Its layout is that of the first call.
+// GeneratorOf returns the lease's one generator. Its layout is that of the first call. From then on the milliseconds are
+// the generator's: a program that stamps beside it, by MayStamp, would repeat its ids.
 func (w *WorkerLease) GeneratorOf(layout Layout) (*Generator, error) {
 	timeBits := 63 - layout.WorkerBits - layout.SequenceBits
 	if layout.WorkerBits < 0 || layout.SequenceBits < 0 || timeBits < 1 {
