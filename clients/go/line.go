@@ -29,6 +29,8 @@ type span struct {
 	refillAt int64
 	// When the ids are too old; 0: never.
 	staleAt time.Duration
+	// How many ids a handle takes at once.
+	block int64
 }
 
 // lease is a lease that is held.
@@ -386,6 +388,7 @@ func (l *line) install() {
 	one := l.leases[0]
 	front := one.ranges[0]
 	s := &span{start: front.start, len: front.len(), refillAt: idMax, staleAt: one.staleAt}
+	s.block = min(max(one.total/blocksOfALease, 1), blockMax)
 	if len(l.leases) == 1 && !l.flying && l.shape == shapeLeased && one.mark != idMax {
 		s.refillAt = max(one.mark-(one.total-one.left()), 1)
 	}
