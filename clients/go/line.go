@@ -194,18 +194,23 @@ func (l *line) abandon(ctx context.Context, waiting *call, err error) (callReply
 		if one == waiting {
 			l.calls = append(l.calls[:at], l.calls[at+1:]...)
 			if err == nil {
-				err = l.met
+				err = l.timeUp()
 			}
 			l.mu.Unlock()
-			if err == nil {
-				err = unavailable("no answer yet")
-			}
 			return callReply{}, err
 		}
 	}
 	l.mu.Unlock()
 	// The reply came at the same moment.
 	return l.replied(ctx, waiting, <-waiting.reply)
+}
+
+// timeUp is the error of a call that runs out of time. The caller holds the lock.
+func (l *line) timeUp() error {
+	if l.met == nil {
+		return unavailable("no answer yet")
+	}
+	return l.met
 }
 
 // askForItself sends the request of one call. What it gets goes to this call alone.
@@ -254,9 +259,20 @@ func (l *line) fly(r *request, deadline time.Duration) {
 		l.calls = nil
 		l.postpone()
 	default:
+		l.expire()
 		l.postpone()
 	}
 	l.settle()
+}
+
+// expire ends the calls whose time is over, so that no flight begins for them. All wait equally long: the oldest ends
+// first.
+func (l *line) expire() {
+	now := l.c.now()
+	for len(l.calls) > 0 && l.calls[0].deadline <= now {
+		l.calls[0].reply <- callReply{err: l.timeUp()}
+		l.calls = l.calls[1:]
+	}
 }
 
 func (l *line) landed(ranges []idRange) {
