@@ -1,0 +1,101 @@
+package mintleaf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestThreadsShareAGenerator(t *testing.T) {
+	const from, goroutines, each = 1_800_000_000_000, 4, 50_000
+	var givenBack string
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			body, _ := io.ReadAll(r.Body)
+			givenBack = string(body)
+			return
+		}
+		fmt.Fprintf(w, `{"worker_id":17,"lease":"17-1","from_ms":"%d","until_ms":"%d"}`, from, from+60_000)
+	}))
+	t.Cleanup(node.Close)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	lease, err := c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	generator, err := lease.Generator()
+	must(t, err)
+	var all, have sync.WaitGroup
+	made := make([][]int64, goroutines)
+	for i := range made {
+		all.Add(1)
+		have.Add(1)
+		go func() {
+			defer all.Done()
+			for {
+				id, err := generator.NextID(context.Background())
+				if err != nil {
+					if len(made[i]) < each {
+						have.Done()
+					}
+					if !errors.Is(err, ErrClosed) {
+						t.Errorf("after %d ids: %v", len(made[i]), err)
+					}
+					return
+				}
+				if last := len(made[i]) - 1; last >= 0 && id <= made[i][last] {
+					t.Errorf("%d is not above %d", id, made[i][last])
+				}
+				if made[i] = append(made[i], id); len(made[i]) == each {
+					have.Done()
+				}
+			}
+		}()
+	}
+	have.Wait()
+	c.Close()
+	all.Wait()
+	seen, highest := map[int64]bool{}, int64(0)
+	for _, ids := range made {
+		for _, id := range ids {
+			if seen[id] || id>>12&1023 != 17 {
+				t.Fatalf("%d came twice, or has another worker id", id)
+			}
+			seen[id] = true
+			highest = max(highest, id>>22+epochDefault)
+		}
+	}
+	if highest < from || givenBack != fmt.Sprintf(`{"last_ms":"%d"}`, highest) {
+		t.Errorf("the highest millisecond is %d, given back with %s", highest, givenBack)
+	}
+}
+
+func TestALayoutIsForTheWorkerIDsThatFit(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
+	}))
+	t.Cleanup(node.Close)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	lease, err := c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	_, err = lease.GeneratorOf(Layout{EpochMS: epochDefault, WorkerBits: 4, SequenceBits: 12})
+	if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "worker id 17") {
+		t.Errorf("worker id 17 in four bits: %v", err)
+	}
+	const epoch = 1_799_999_999_000
+	generator, err := lease.GeneratorOf(Layout{EpochMS: epoch, WorkerBits: 5, SequenceBits: 3})
+	must(t, err)
+	began := time.Now()
+	for i := range int64(100) {
+		id, err := generator.NextID(context.Background())
+		must(t, err)
+		if ms := id>>8 - 1_000; id>>3&31 != 17 || ms < i/8 || ms > i/8+time.Since(began).Milliseconds()+1 {
+			t.Fatalf("id %d, the %dth, has millisecond %d and worker id %d", id, i, ms, id>>3&31)
+		}
+	}
+}
