@@ -48,7 +48,7 @@ impl PoolService {
     ///
     /// # Errors
     /// [`Error::Conflict`] where a worker id of the pool would be missing, or one would be taken that is leased;
-    /// [`Error::InvalidArgument`] where one would be taken that is none of the pool; [`Error::Level`],
+    /// [`Error::InvalidArgument`] where one would be taken that the pool lacks; [`Error::Level`],
     /// [`Error::Unavailable`].
     pub async fn set(
         &self,

@@ -11,7 +11,7 @@ use crate::request::Kind;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cases {
-    /// In the order in which a client should run them.
+    /// The cases, in the order that a client should run them.
     pub cases: Vec<Case>,
 }
 
@@ -33,7 +33,7 @@ pub struct Case {
     /// What the endpoints do.
     #[serde(default)]
     pub script: Vec<Rule>,
-    /// The phases in which no endpoint listens.
+    /// The phases during which no endpoint listens.
     #[serde(default)]
     pub away: Vec<String>,
     /// What the client's test does.
@@ -142,7 +142,7 @@ pub struct Act {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Cut {
-    /// Behind so many bytes of the body.
+    /// After this many bytes of the body.
     Body(usize),
     /// Before the first byte of the answer.
     Head(Head),

@@ -169,7 +169,7 @@ impl Client {
         reply::one(self.wait(want).await)
     }
 
-    /// Wastes what is held, and gives leases of worker ids back, for which it waits at most as long as for one attempt.
+    /// Wastes what is held, and gives leases of worker ids back. It waits for that, one attempt at most.
     /// Calls that are waiting fail with [`Error::Closed`], and so do all later ones. When
     /// this returns, the client's thread and connections are gone.
     pub fn close(&self) {

@@ -323,8 +323,8 @@ impl Engine {
         }
     }
 
-    /// Throws away what is held, and ends every call and every task. Leases of worker ids are given back first, for which
-    /// it waits as long as for one attempt.
+    /// Throws away what is held, and ends every call and every task. Leases of worker ids are given back first; this waits
+    /// for one attempt at most.
     pub(crate) fn close(self: &Arc<Self>) {
         let given_back = {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ pub struct Registration {
     pub id: u64,
     /// The number as the cluster writes it, such as `INV-2026-000017`.
     pub text: String,
-    /// The period in which it was numbered, for a register with periods.
+    /// The period of its number, for a register with periods.
     pub period: Option<String>,
     /// Whether this call was the first one with the key. After a lost answer it may be false for the first one too.
     pub is_new: bool,

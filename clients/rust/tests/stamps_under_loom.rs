@@ -32,7 +32,7 @@ fn every_order(model: impl Fn() + Sync + Send + 'static) {
     orders.check(model);
 }
 
-/// A generator as the library has it, but for its clock.
+/// A generator as the library has it, with another clock.
 struct Generator {
     ids: Ids,
     stamps: Stamps,

@@ -31,7 +31,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The Unix millisecond at which the time in ids is 0.
+    /// The Unix millisecond where the time in ids is 0.
     pub fn epoch_ms(mut self, epoch_ms: u64) -> Self {
         self.epoch_ms = epoch_ms;
         self

@@ -41,7 +41,7 @@ struct World {
     committed: Log,
     /// What the deposed leader and the present one have appended behind that.
     appended: [Option<usize>; 2],
-    /// At which entry the state began anew from a snapshot, if it did.
+    /// The entry where the state began anew from a snapshot, if it did.
     snapshot: Option<usize>,
     /// The numbers that callers were answered, by key.
     answered: [Vec<u64>; KEYS.len()],
