@@ -96,20 +96,26 @@ impl Checkpoint {
         Ok(Self { db, file, trees })
     }
 
-    /// Advances to a later manifest. `records` are the records of its log that were put since, from index `since` on.
-    /// They replace the checkpoint's records there, and records outside the log are removed. Until this returns, the
-    /// checkpoint is unusable on disk.
-    pub(crate) fn advance(
+    /// Puts records of the log from index `since` on, where this checkpoint may differ from the log, and takes a share
+    /// of the records below the log away: one of `shares`. The checkpoint is unusable on disk from here on until
+    /// [`Checkpoint::complete`] returns.
+    pub(crate) fn feed(
         &self,
         manifest: &Manifest,
         since: u64,
         records: &[(u64, IVec)],
+        shares: u64,
     ) -> Result<(), StorageError> {
         self.trees.remove_from(since)?;
         for (index, stored) in records {
             self.trees.put_record(*index, stored)?;
         }
-        self.trees.remove_below(manifest.extent.map_or(u64::MAX, |extent| extent.first))?;
+        self.trees.remove_share_below(first(manifest), shares)
+    }
+
+    /// Makes this manifest the checkpoint's, whose log it holds, and removes the records below that log.
+    pub(crate) fn complete(&self, manifest: &Manifest) -> Result<(), StorageError> {
+        self.trees.remove_below(first(manifest))?;
         self.trees.put_manifest(manifest)?;
         self.sync()
     }
@@ -142,6 +148,11 @@ impl Checkpoint {
             Ok((index, stored.ok_or_else(|| missing(index))?))
         })
     }
+}
+
+/// The first index of a manifest's log; if it is empty, an index above any record.
+fn first(manifest: &Manifest) -> u64 {
+    manifest.extent.map_or(u64::MAX, |extent| extent.first)
 }
 
 /// Replaces the checkpoint `to` with a durable copy of the files of the checkpoint `from`. Neither is open.

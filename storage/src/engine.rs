@@ -134,13 +134,18 @@ impl SledEngine {
         let bytes = twice(&encode_batch(&batch));
         if !durable.wal.has_room(bytes.len()) {
             self.fatal(self.checkpoint(durable))?;
-            durable.wal.switch();
+            let switched = durable.wal.switch();
+            self.fatal(switched.context(|| "grow the write-ahead log".into()))?;
         }
         let began = Instant::now();
         let written = durable.wal.write(batch.manifest.batch, &bytes);
         self.sync_times.record(began.elapsed());
         self.fatal(written.context(|| "write the write-ahead log".into()))?;
         durable.manifest.advance(batch.manifest);
+        // The next checkpoint is fed while the last quarter of the file is filled, so that no batch waits for all of it.
+        if let Some(batches) = durable.wal.left_when_nearly_full(bytes.len()) {
+            self.fatal(self.feed(durable, batches as u64 + 1))?;
+        }
         Ok(())
     }
 
@@ -149,16 +154,36 @@ impl SledEngine {
     fn checkpoint(&self, durable: &Durable) -> Result<(), StorageError> {
         let next = 1 - durable.wal.current();
         let manifest = &durable.manifest;
-        let (since, records) = self.recent.read().lacking(next, manifest)?;
-        let advanced = durable.checkpoints[next].advance(manifest, since, &records);
-        if advanced.as_ref().is_err_and(StorageError::is_damage) {
+        self.feed(durable, 1)?;
+        self.usable(durable, durable.checkpoints[next].complete(manifest))?;
+        self.recent.write().note_checkpoint(next, manifest);
+        Ok(())
+    }
+
+    /// Puts one of `shares` of the records that it lacks into the checkpoint of the file that is filled next.
+    fn feed(&self, durable: &Durable, shares: u64) -> Result<(), StorageError> {
+        let next = 1 - durable.wal.current();
+        let manifest = &durable.manifest;
+        let (since, records) = self.recent.read().lacking(next, manifest, shares)?;
+        let fed = durable.checkpoints[next].feed(manifest, since, &records, shares);
+        self.usable(durable, fed)?;
+        self.recent.write().note_put(next, &records);
+        Ok(())
+    }
+
+    /// Passes on how a write to the checkpoint of the next file ended, and removes that checkpoint if it is damaged.
+    fn usable(
+        &self,
+        durable: &Durable,
+        written: Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        if written.as_ref().is_err_and(StorageError::is_damage) {
+            let next = 1 - durable.wal.current();
             // The next opening copies the other checkpoint in its place. If the removal fails, the next opening finds
             // the damage itself.
             let _ = files::remove_dir(&open::path(&durable.dir, next));
         }
-        advanced?;
-        self.recent.write().note_checkpoint(next, manifest);
-        Ok(())
+        written
     }
 
     fn append_one(&self, live: &mut Live, index: u64, payload: &[u8]) -> Result<(), StorageError> {
@@ -338,6 +363,9 @@ fn check_size(what: &'static str, value: &[u8], bytes_max: usize) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay;
+    use rand::rngs::StdRng;
+    use rand::{Rng as _, SeedableRng as _};
     use tempfile::tempdir;
 
     #[test]
@@ -366,5 +394,43 @@ mod tests {
         for result in later {
             assert_eq!(result.unwrap_err().to_string(), failed.to_string());
         }
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_fed_holds_exactly_the_log_when_its_file_is_begun() {
+        let (dir, seed) = (tempdir().unwrap(), 1);
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let engine = SledEngine::open(&DataDir::open(dir.path(), 1).unwrap()).unwrap();
+        let begun = || engine.durable.lock().wal.current();
+        let (mut current, mut switches) = (begun(), 0);
+        while switches < 5 {
+            let (first, last) = engine.bounds().unwrap_or((1, 0));
+            match random.gen_range(0..50) {
+                0 => engine.truncate_from(random.gen_range(first..=last + 1)).unwrap(),
+                1 => engine.purge_upto(random.gen_range(0..=last), b"mark").unwrap(),
+                _ => {
+                    let next = if last > 0 { last + 1 } else { above_mark(&engine) };
+                    let records = (0..random.gen_range(1..30)).map(|_| vec![7; 40]);
+                    engine.append(next, records.collect()).unwrap();
+                    engine.sync().unwrap();
+                }
+            }
+            if begun() != current {
+                current = begun();
+                switches += 1;
+                let durable = engine.durable.lock();
+                let trees = &durable.checkpoints[current].trees;
+                let manifest = trees.manifest().unwrap();
+                assert_eq!(manifest.batch + 1, durable.manifest.batch);
+                replay::verify(trees, manifest.extent).unwrap();
+                let held = manifest.extent.map_or(0, |extent| extent.last - extent.first + 1);
+                assert_eq!(trees.log.len() as u64, held);
+            }
+        }
+    }
+
+    fn above_mark(engine: &SledEngine) -> u64 {
+        engine.purge_mark().map_or(1, |(index, _)| index + 1)
     }
 }

@@ -44,19 +44,29 @@ impl Recent {
         self.records = self.records.split_off(&index);
     }
 
-    /// The records of a manifest's log that a checkpoint lacks.
+    /// One of `shares` of the records of a manifest's log that a checkpoint lacks, from the first one up.
     pub(crate) fn lacking(
         &self,
         checkpoint: usize,
         manifest: &Manifest,
+        shares: u64,
     ) -> Result<Lacking, StorageError> {
         let since = self.since[checkpoint];
+        let first = manifest.extent.map_or(since, |extent| extent.first.max(since));
+        let lacks = end(manifest).saturating_sub(first).div_ceil(shares.max(1));
         let mut records = Vec::new();
-        for index in manifest.extent.map_or(0..0, |extent| extent.first.max(since)..end(manifest)) {
+        for index in first..first + lacks {
             let stored = self.records.get(&index).ok_or_else(|| missing(index))?;
             records.push((index, stored.clone()));
         }
         Ok((since, records))
+    }
+
+    /// Records that these records were put into a checkpoint, which is not on disk yet.
+    pub(crate) fn note_put(&mut self, checkpoint: usize, records: &[(u64, IVec)]) {
+        if let Some((last, _)) = records.last() {
+            self.since[checkpoint] = last + 1;
+        }
     }
 
     /// Records that a checkpoint holds the whole log of this manifest, and removes the records that neither

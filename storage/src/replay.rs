@@ -27,15 +27,19 @@ pub(crate) fn recover(trees: &Trees, batches: &Batches) -> Result<Manifest, Stor
 }
 
 /// Replays the batches since the manifest into sled. Each of them may have reached sled in part, completely, or not
-/// at all.
+/// at all. Records that a later batch purged or truncated are left out.
 fn replay(
     trees: &Trees,
     mut manifest: Manifest,
     batches: Vec<&Batch>,
 ) -> Result<Manifest, StorageError> {
+    let extent = batches.last().and_then(|newest| newest.manifest.extent);
+    let remains = |index| extent.is_some_and(|extent| extent.contains(index));
     for batch in batches {
         for (index, stored) in (batch.first..).zip(&batch.records) {
-            trees.put_record(index, &stored.0)?;
+            if remains(index) {
+                trees.put_record(index, &stored.0)?;
+            }
         }
         manifest.advance(batch.manifest.clone());
     }
@@ -55,7 +59,7 @@ fn trim(trees: &Trees, extent: Option<Extent>) -> Result<(), StorageError> {
 
 /// Walks the chain of checksums from the first record to the last, and compares its end with the
 /// extent.
-fn verify(trees: &Trees, extent: Option<Extent>) -> Result<(), StorageError> {
+pub(crate) fn verify(trees: &Trees, extent: Option<Extent>) -> Result<(), StorageError> {
     let Some(extent) = extent else {
         return Ok(());
     };

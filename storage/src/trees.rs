@@ -51,6 +51,15 @@ impl Trees {
         self.remove_all(self.log.range(..key(index)))
     }
 
+    /// Removes one of `shares` of the records below `index`, from the first one up.
+    pub(crate) fn remove_share_below(&self, index: u64, shares: u64) -> Result<(), StorageError> {
+        let first = self.log.first().context(|| "list log records".into())?;
+        let held =
+            first.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)));
+        let Some(held) = held.filter(|held| *held < index) else { return Ok(()) };
+        self.remove_below(held + (index - held).div_ceil(shares.max(1)))
+    }
+
     fn remove_all(
         &self,
         records: impl Iterator<Item = sled::Result<(IVec, IVec)>>,

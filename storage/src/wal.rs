@@ -16,7 +16,7 @@ pub(crate) use layout::{Found, encode_batch, twice};
 use crate::batch::Batch;
 use crate::error::StorageError;
 use crate::files;
-use file::{COPY_NAMES, FILE_BYTES_MIN, WalFile};
+use file::{COPY_NAMES, FILE_BYTES_MAX, FILE_BYTES_MIN, WalFile};
 use std::io;
 use std::path::Path;
 
@@ -74,7 +74,7 @@ impl Wal {
     /// the newest batch, and syncs both copies. The checkpoint of the other letter must be durable with everything
     /// before this batch.
     pub(crate) fn begin(&mut self, first: &Batch) -> io::Result<()> {
-        self.switch();
+        self.turn();
         self.write(first.manifest.batch, &twice(&encode_batch(first)))?;
         self.files[self.current].sync()
     }
@@ -85,8 +85,21 @@ impl Wal {
         self.end + bytes <= self.files[self.current].len()
     }
 
-    /// Continues at the start of the other file.
-    pub(crate) fn switch(&mut self) {
+    /// How many more batches of this size fit into the current file; `None` before it is three quarters full.
+    pub(crate) fn left_when_nearly_full(&self, bytes: usize) -> Option<usize> {
+        let len = self.files[self.current].len();
+        (self.end >= len / 4 * 3).then(|| (len - self.end) / bytes.max(1))
+    }
+
+    /// Continues at the start of the other file, because the current one is full. The other file gets twice the size of
+    /// the full one, up to [`FILE_BYTES_MAX`].
+    pub(crate) fn switch(&mut self) -> io::Result<()> {
+        let full = self.files[self.current].len();
+        self.turn();
+        self.files[self.current].grow((2 * full).min(FILE_BYTES_MAX))
+    }
+
+    fn turn(&mut self) {
         self.current = 1 - self.current;
         self.end = 0;
     }
@@ -157,10 +170,37 @@ mod tests {
         let batches = (FILE_BYTES_MIN / BLOCK_BYTES / 2) as u64;
         (1..batches).for_each(|number| write(&mut wal, number));
         assert!(!wal.has_room(1));
-        wal.switch();
-        (batches..2 * batches).for_each(|number| write(&mut wal, number));
-        assert!(!wal.has_room(1));
-        assert!(open(dir.path()).1.into_iter().eq((0..2 * batches).map(|number| (number, 4))));
+        wal.switch().unwrap();
+        (batches..3 * batches).for_each(|number| write(&mut wal, number));
+        assert!(!wal.has_room(1), "the second file has twice the size");
+        assert!(open(dir.path()).1.into_iter().eq((0..3 * batches).map(|number| (number, 4))));
+    }
+
+    #[test]
+    fn files_that_fill_up_grow_to_a_bound_and_openings_alone_do_not() {
+        let dir = tempdir().unwrap();
+        Wal::create(dir.path()).unwrap();
+        let sizes = || {
+            let len = |name: &str| fs::metadata(dir.path().join(name)).unwrap().len() as usize;
+            COPY_NAMES.map(|[copy, other]| {
+                assert_eq!(len(copy), len(other));
+                len(copy)
+            })
+        };
+        for number in 0..4 {
+            open(dir.path()).0.begin(&batch(number)).unwrap();
+        }
+        assert_eq!(sizes(), [FILE_BYTES_MIN; 2]);
+        let (mut wal, _) = open(dir.path());
+        let mut expected = FILE_BYTES_MIN;
+        while expected < FILE_BYTES_MAX {
+            expected *= 2;
+            wal.switch().unwrap();
+            assert_eq!(sizes()[wal.current()], expected);
+        }
+        wal.switch().unwrap();
+        wal.switch().unwrap();
+        assert_eq!(sizes(), [FILE_BYTES_MAX; 2]);
     }
 
     #[test]

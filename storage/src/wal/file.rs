@@ -16,6 +16,10 @@ pub(super) const COPY_NAMES: [[&str; COPIES]; 2] = [["tail-a0", "tail-a1"], ["ta
 /// `fdatasync` cheap. Most batches take two blocks in each copy.
 pub(super) const FILE_BYTES_MIN: usize = 512 << 10;
 
+/// Size in bytes up to which a file grows because its batches filled it. The larger the files, the more records are
+/// purged before a checkpoint would get them; the smaller, the sooner a node has read them at its start.
+pub(super) const FILE_BYTES_MAX: usize = 8 << 20;
+
 /// One file of the write-ahead log: two copies that get the same writes.
 pub(super) struct WalFile {
     copies: [File; COPIES],
@@ -60,9 +64,7 @@ impl WalFile {
     /// turns, so the next batch syncs the other. The batch is on disk when this returns; every sync of the engine
     /// comes down to this `fdatasync`.
     pub(super) fn write(&mut self, number: u64, at: usize, batch: &[u8]) -> io::Result<()> {
-        if at + batch.len() > self.len {
-            self.grow(at + batch.len())?;
-        }
+        self.grow(at + batch.len())?;
         for copy in &self.copies {
             copy.write_all_at(batch, at as u64)?;
         }
@@ -74,8 +76,11 @@ impl WalFile {
         self.copies.iter().try_for_each(File::sync_data)
     }
 
-    /// Doubles a file that is too small for its first batch until it holds `len` bytes. Files never shrink.
-    fn grow(&mut self, len: usize) -> io::Result<()> {
+    /// Doubles the file until it holds `len` bytes. Files never shrink.
+    pub(super) fn grow(&mut self, len: usize) -> io::Result<()> {
+        if len <= self.len {
+            return Ok(());
+        }
         let grown = vec![0; len.next_power_of_two() - self.len];
         for copy in &self.copies {
             copy.write_all_at(&grown, self.len as u64)?;
