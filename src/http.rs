@@ -14,6 +14,7 @@
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
 //!     request_id    the id of a request that is not for ids
+//!     trace         the trace that a request belongs to
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
 //!       console, legacy, tinyid, sequences, registers, snowflake, pools, tags (tag_shape), buffers, import, audit,
@@ -68,6 +69,7 @@ mod spelling;
 mod tag_shape;
 mod tags;
 mod tinyid;
+mod trace;
 mod unread_request;
 mod write_buffer;
 

@@ -21,6 +21,7 @@ use http_body_util::{Either, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::access::{Access, Sender};
 use super::failure_log::FailureLog;
@@ -29,7 +30,7 @@ use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
 use super::request_id::RequestId;
 use super::router::router;
-use super::{body, host, registers, sequences, spelling, tinyid};
+use super::{body, host, registers, sequences, spelling, tinyid, trace};
 use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::answer_budget::OriginBudget;
 use crate::connection::watchdog::Progress;
@@ -47,6 +48,8 @@ pub(crate) struct Dispatch {
     router: TowerToHyperService<Router>,
     access: Access,
     failures: FailureLog,
+    /// Of requests for ids that belong to a trace; the others are too many.
+    failures_for_ids: FailureLog,
 }
 
 impl Dispatch {
@@ -54,7 +57,8 @@ impl Dispatch {
     pub(crate) fn new(services: Services, doors: AccessPolicy) -> Self {
         let ids = IdAnswers::new(&services);
         let router = TowerToHyperService::new(router(services));
-        Self { ids, router, access: Access::new(doors), failures: FailureLog::default() }
+        let (failures, failures_for_ids) = Default::default();
+        Self { ids, router, access: Access::new(doors), failures, failures_for_ids }
     }
 
     /// The same dispatch for one connection. `address` is that of the other end, if it is known.
@@ -124,12 +128,14 @@ impl Dispatch {
         if mode == Mode::Segment {
             head.extensions.insert(tinyid::JudgedBy(self.access.shared_tokens()));
         }
-        let mut response = self.ask_router(Request::from_parts(head, body)).await;
+        let span = self.span_of(&head);
+        let request = Request::from_parts(head, body);
+        let mut response = self.ask_router(request).instrument(span.clone()).await;
         if !holds_itself {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
-        self.finish(mode, &method, &path, request_id, response).map(Either::Right)
+        self.finish(mode, &method, &path, (request_id, span), response).map(Either::Right)
     }
 
     /// Answers a request for ids that may have to wait, or that asks in a way that gives none.
@@ -150,7 +156,10 @@ impl Dispatch {
         let response = self.ids.waited(request, head).await;
         let (mode, path) = (request.path.mode(), spelling::asked_path(head));
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
-        self.finish(mode, &head.method, path, None, response)
+        // Most requests have no line.
+        let has_line = response.status().is_server_error();
+        let span = if has_line { self.span_of(head) } else { Span::none() };
+        self.finish(mode, &head.method, path, (None, span), response)
     }
 
     /// The refusal of a request, if it must not be carried out. This is never inlined into the fast path's own code,
@@ -166,7 +175,8 @@ impl Dispatch {
         let path = spelling::asked_path(head);
         let request_id = (mode == Mode::Admin).then(|| RequestId::of(&head.headers)).flatten();
         let response = problem.into_response();
-        let mut response = self.finish(mode, &head.method, path, request_id, response);
+        let known_by = (request_id, Span::none());
+        let mut response = self.finish(mode, &head.method, path, known_by, response);
         if let Some(tokens) =
             self.tokens().filter(|_| fault.is_none() && caller.shows_an_unknown_token())
         {
@@ -212,14 +222,18 @@ impl Dispatch {
         ResponseFuture::Awaited(Box::pin(self.clone().routed(head, body)))
     }
 
-    /// Counts an answer, and adds the headers and the body that it still lacks. The log reports a request with an id if
-    /// it failed through the node's fault.
+    fn span_of(&self, head: &Parts) -> Span {
+        trace::span(&head.headers, || self.ids().leader_id())
+    }
+
+    /// Counts an answer, and adds the headers and the body that it still lacks. The log reports a request with an id or
+    /// a span if it failed through the node's fault.
     fn finish(
         &self,
         mode: Mode,
         method: &Method,
         path: &str,
-        request_id: Option<RequestId>,
+        (request_id, span): (Option<RequestId>, Span),
         mut response: Response<Body>,
     ) -> Response<Body> {
         self.ids().metrics().request_answered(mode);
@@ -227,11 +241,12 @@ impl Dispatch {
             self.ids().metrics().request_failed(mode, problem.code());
             let shown = request_id.as_ref().map(RequestId::as_str);
             *response.body_mut() = problem.render(&mut response, path, shown).into();
-            if let Some(request_id) =
-                request_id.as_ref().filter(|_| response.status().is_server_error())
-            {
+            let is_logged = shown.is_some() || !span.is_none();
+            if is_logged && response.status().is_server_error() {
+                let failures =
+                    if shown.is_some() { &self.failures } else { &self.failures_for_ids };
                 let now_s = self.ids().now_ms() / 1000;
-                self.failures.note(&problem, method, path, request_id, now_s);
+                span.in_scope(|| failures.note(&problem, method, path, shown, now_s));
             }
         } else if let Some(FailedWith(code)) = response.extensions().get() {
             self.ids().metrics().request_failed(mode, code);

@@ -6,7 +6,6 @@ use axum::http::Method;
 use parking_lot::Mutex;
 
 use super::problem::Problem;
-use super::request_id::RequestId;
 
 /// Lines in one second at most; the first line of a later second counts what was left out.
 const LINES_PER_SECOND: u64 = 10;
@@ -32,13 +31,13 @@ impl FailureLog {
         problem: &Problem,
         method: &Method,
         path: &str,
-        request_id: &RequestId,
+        request_id: Option<&str>,
         now_s: u64,
     ) {
         let Some(left_out) = self.0.lock().take_line(now_s) else { return };
         let path: String = path.chars().take(PATH_CHARACTERS_MAX).collect();
         let (status, code) = (problem.status().as_u16(), problem.code());
-        let (request_id, method) = (request_id.as_str(), method.as_str());
+        let method = method.as_str();
         if left_out > 0 {
             tracing::warn!(left_out, "lines of failed requests were left out");
         }

@@ -69,7 +69,7 @@ impl Log {
         let log = tracing_subscriber::registry().with(filtered);
         match settings.format {
             LogFormat::Text => log.with(lines).init(),
-            LogFormat::Json => log.with(lines.json()).init(),
+            LogFormat::Json => log.with(lines.json().with_span_list(false)).init(),
         }
         report_panics();
         Ok(Self { settings, level, is_fixed, filter })

@@ -778,6 +778,11 @@ impl IdService {
         self.table.taken_since_look(HOT_TAGS_MAX)
     }
 
+    /// The node that leads as far as this node knows.
+    pub fn leader_id(&self) -> Option<u64> {
+        self.replica.node().leader_id()
+    }
+
     /// The wall clock, in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()

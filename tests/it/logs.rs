@@ -6,7 +6,9 @@ use std::path::Path;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Finished, Process, Serve, eventually, mintleaf, ms, pause, secs};
+use crate::harness::{
+    Api, Cluster, Finished, Process, Serve, eventually, mintleaf, ms, pause, secs,
+};
 
 /// A node's output since its last start.
 fn said(cluster: &mut Cluster, id: u64) -> String {
@@ -200,6 +202,61 @@ fn a_request_has_an_id_which_a_problem_and_the_log_tell() {
         "",
         "it asks for ids"
     );
+}
+
+/// A tag is created under this `traceparent`.
+fn create_in_trace(api: Api, tag: &str, traceparent: &str) {
+    let headers = [("content-type", "application/json"), ("traceparent", traceparent)];
+    let body = json!({ "tag": tag }).to_string();
+    assert_eq!(api.send(&Method::POST, "/v1/tags", &headers, &body).status, 201);
+}
+
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+#[test]
+fn lines_of_a_request_name_its_trace_and_the_leader() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let follower = cluster.others(leader)[0];
+    create_in_trace(cluster.api(follower), "traced", TRACEPARENT);
+    create_in_trace(cluster.api(follower), "malformed", &TRACEPARENT.to_uppercase());
+    cluster.api(follower).send(&Method::GET, "/v1/backup", &[("traceparent", TRACEPARENT)], "");
+    let said = await_said(&mut cluster, follower, "a backup was taken");
+    let line = |what: &str| said.lines().find(|line| line.contains(what)).unwrap();
+    let span = format!("request{{traceparent=\"{TRACEPARENT}\" leader={leader}}}:");
+    for traced in ["subject=\"traced\"", "a backup was taken"] {
+        assert!(line(traced).contains(&span), "{said}");
+    }
+    assert!(!line("subject=\"malformed\"").contains("request{"), "{said}");
+
+    // Without a quorum, requests for ids fail too. Their lines are those of traces.
+    for other in cluster.others(follower) {
+        cluster.kill(other);
+    }
+    let ask = |headers: &[(&str, &str)]| {
+        let answer = cluster.api(follower).send(&Method::GET, "/v1/segment/new", headers, "");
+        assert_eq!(answer.status, 503, "{}", answer.text());
+    };
+    ask(&[]);
+    ask(&[("traceparent", TRACEPARENT)]);
+    let said = await_said(&mut cluster, follower, "a request failed");
+    let failed: Vec<_> = said.lines().filter(|line| line.contains("a request failed")).collect();
+    let [failed] = failed[..] else { panic!("{said}") };
+    assert!(failed.contains(TRACEPARENT) && failed.contains("/v1/segment/new"), "{failed}");
+}
+
+#[test]
+fn a_json_log_has_the_trace_as_a_value() {
+    let mut node = mintleaf().prepare(1, &["--log-format", "json", "--log-level", "warn"]);
+    node.set_env(1, "RUST_LOG", "warn,mintleaf::audit=info");
+    node.start_all();
+    node.leader();
+    create_in_trace(node.api(1), "traced", TRACEPARENT);
+    let said = await_said(&mut node, 1, "traced");
+    let line: Value = said.lines().find(|line| line.contains("traced")).unwrap().parse().unwrap();
+    let span = json!({ "name": "request", "traceparent": TRACEPARENT, "leader": 1 });
+    assert_eq!(line["span"], span, "{line}");
+    assert_eq!(line["fields"]["subject"], "traced", "{line}");
 }
 
 #[test]

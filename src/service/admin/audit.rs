@@ -24,6 +24,7 @@ use mintleaf_core::state::{
 use mintleaf_raft::{MemberStatus, MembershipError, ProposeError, Role};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
 use crate::limits::{GRAB_MAX, REQUEST_MAX};
 use crate::replica::Replica;
@@ -138,7 +139,7 @@ pub(in crate::service) async fn carry(
     let (made, answered) = oneshot::channel();
     let began = Instant::now();
     let replica = Arc::clone(replica);
-    let recorded = tokio::spawn(async move {
+    let record = async move {
         let outcome = making.await;
         let failed = outcome.is_err();
         // If the caller has gone away, the outcome has no receiver. The change is recorded nevertheless.
@@ -151,7 +152,8 @@ pub(in crate::service) async fn carry(
             let (action, subject) = (change.action().name(), change.target());
             tracing::error!(action, subject, %error, "a change is missing in the audit");
         }
-    });
+    };
+    let recorded = tokio::spawn(record.in_current_span());
     match answered.await {
         Ok(outcome) => outcome?,
         Err(_) => return Err(Error::unavailable("this node is stopping")),

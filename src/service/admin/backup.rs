@@ -13,6 +13,7 @@ use mintleaf_core::state::{Actor, FrozenState, State};
 use mintleaf_core::version::VERSION;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::Span;
 
 use crate::machine::clock::Clock;
 use crate::metrics::{BackupOutcome, Metrics};
@@ -72,7 +73,9 @@ impl BackupService {
         let (pieces, reader) = mpsc::channel(CHUNKS_WAITING_MAX);
         let (actor, clock) = (actor.clone(), Arc::clone(&self.clock));
         let (metrics, last_taken) = (Arc::clone(&self.metrics), self.last_taken.clone());
+        let span = Span::current();
         let write = move || {
+            let _of_the_request = span.entered();
             mintleaf_raft::lower_priority();
             let is_whole = write_pieces(&head, &frozen, &pieces, place);
             let (actor, tags, log_index) = (actor.as_str(), head.tags, head.log_index);
