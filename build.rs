@@ -13,7 +13,8 @@ fn main() {
     // Where the sources are built without their repository, as in a container, the variable names the commit.
     #[expect(clippy::disallowed_methods)] // Of the build, and no setting of a node.
     let given = std::env::var("MINTLEAF_COMMIT").ok().filter(|commit| is_commit(commit));
-    let commit = given.or_else(of_repository).unwrap_or_else(|| UNKNOWN.to_owned());
+    let commit =
+        given.or_else(of_repository).or_else(of_package).unwrap_or_else(|| UNKNOWN.to_owned());
     println!("cargo::rustc-env=MINTLEAF_COMMIT={commit}");
     let version = env!("CARGO_PKG_VERSION");
     println!("cargo::rustc-env=MINTLEAF_VERSION_AND_COMMIT={version} ({commit})");
@@ -35,6 +36,14 @@ fn of_repository() -> Option<String> {
         }
     }
     git(&["rev-parse", "--short=12", "HEAD"]).filter(|commit| is_commit(commit))
+}
+
+/// The commit that `cargo package` made these sources of, as `cargo install mintleaf` unpacks them.
+fn of_package() -> Option<String> {
+    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cargo_vcs_info.json");
+    let written = std::fs::read_to_string(written).ok()?;
+    let (_, behind) = written.split_once("\"sha1\": \"")?;
+    behind.get(..12).filter(|commit| is_commit(commit)).map(str::to_owned)
 }
 
 fn is_commit(text: &str) -> bool {
