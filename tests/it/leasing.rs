@@ -18,20 +18,20 @@ use crate::harness::{Api, Cluster, eventually, mintleaf, ms, pause, secs};
 const LEASE_MAX: u32 = 200;
 const THREADS: u64 = 8;
 
-fn builder(cluster: &Cluster) -> Builder {
+pub(crate) fn builder(cluster: &Cluster) -> Builder {
     let endpoints = cluster.ids().into_iter().map(|id| format!("http://{}", cluster.api(id).0));
     // On a machine that is busy with other tests, a new leader may take longer than a user would wait.
     Client::builder().endpoints(endpoints).lease_max(LEASE_MAX).timeout(secs(30))
 }
 
 /// Threads that take ids by every kind of call until they are stopped.
-struct Users {
+pub(crate) struct Users {
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<BTreeMap<&'static str, Vec<u64>>>>,
 }
 
 impl Users {
-    fn start(client: &Client) -> Self {
+    pub(crate) fn start(client: &Client) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let threads = (0..THREADS)
             .map(|number| {
@@ -43,7 +43,7 @@ impl Users {
     }
 
     /// Stops them, and fails if a call failed or an id was given twice.
-    fn judge(self) {
+    pub(crate) fn judge(self) {
         self.stopping.store(true, Relaxed);
         let mut all: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for thread in self.threads {

@@ -3,11 +3,13 @@
 //! ```text
 //! levels    a build of the next level and this one in one cluster, until its level is raised
 //! previous  the last release and this build in one cluster, forward and back, under load
+//! clients   the client library of one of them, at nodes of the other
 //! golden    a directory and a backup of each release, as it has left them
 //! ```
 //!
-//! `levels` and `previous` need a second build, which `scripts/releases` makes.
+//! `levels`, `previous` and `clients` need a second build, which `scripts/releases` makes.
 
+mod clients;
 mod golden;
 mod levels;
 mod previous;
