@@ -211,8 +211,9 @@ func readRefusal(r *request, a *answer) outcome {
 	}
 }
 
-// zone returns the zone of the node that answered GET /v1/cluster, "" where the answer names none.
-func zone(a *answer) string {
+// zone returns the zone of the node that answered GET /v1/cluster, "" where it is in none, and whether the answer is about
+// that node at all.
+func zone(a *answer) (zone string, isKnown bool) {
 	var b struct {
 		NodeID uint64 `json:"node_id"`
 		Nodes  []struct {
@@ -220,14 +221,15 @@ func zone(a *answer) string {
 			Zone string `json:"zone"`
 		} `json:"nodes"`
 	}
-	if json.Unmarshal(a.body, &b) == nil {
-		for _, node := range b.Nodes {
-			if node.ID == b.NodeID {
-				return node.Zone
-			}
+	if json.Unmarshal(a.body, &b) != nil {
+		return "", false
+	}
+	for _, node := range b.Nodes {
+		if node.ID == b.NodeID {
+			return node.Zone, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // number reads an id, 1 to 2^63-1, in decimal digits and nothing else.

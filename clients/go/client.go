@@ -67,6 +67,7 @@ type Client struct {
 	lines      sync.Map
 	snowflakes *line
 
+	closing sync.Once
 	mu      sync.Mutex
 	held    int // lines of tags
 	loose   int // calls without a line that wait now
@@ -402,34 +403,29 @@ func (c *Client) Stats() Stats {
 }
 
 // Close ends every call, wastes what is held, and gives worker leases back, for which it waits for one attempt at most.
-// When it returns, no goroutine and no connection of the client is left.
-func (c *Client) Close() {
+// When it returns, no goroutine and no connection of the client is left. A second Close waits for the first.
+func (c *Client) Close() { c.closing.Do(c.close) }
+
+func (c *Client) close() {
 	c.mu.Lock()
-	workers := make([]*WorkerLease, 0, len(c.workers))
-	for w := range c.workers {
-		workers = append(workers, w)
-	}
-	wasClosed := c.closed
 	c.closed = true
-	c.mu.Unlock()
-	if !wasClosed {
-		var giving sync.WaitGroup
-		for _, w := range workers {
-			giving.Add(1)
-			go func() {
-				defer giving.Done()
-				w.Close()
-			}()
-		}
-		// Waiting calls need not wait for that.
-		c.snowflakes.close()
-		c.lines.Range(func(_, l any) bool {
-			l.(*line).close()
-			return true
-		})
-		giving.Wait()
-		c.cancel()
-		c.transport.close()
+	var giving sync.WaitGroup
+	for w := range c.workers {
+		giving.Add(1)
+		go func() {
+			defer giving.Done()
+			w.Close()
+		}()
 	}
+	c.mu.Unlock()
+	c.snowflakes.close()
+	c.lines.Range(func(_, l any) bool {
+		l.(*line).close()
+		return true
+	})
+	// No call and no flight waits until the leases are given back.
+	c.cancel()
+	giving.Wait()
+	c.transport.close()
 	c.flights.Wait()
 }

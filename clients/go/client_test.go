@@ -236,6 +236,125 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
+// hanging is a node that grants leases of worker ids, and answers nothing else until it is released.
+func hanging(t *testing.T) (node *httptest.Server, asked <-chan string, release func()) {
+	requests, released := make(chan string, 10), make(chan struct{})
+	node = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/v1/pools/shops/leases" {
+			fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
+			return
+		}
+		select {
+		case requests <- r.Method:
+		default:
+		}
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(node.Close)
+	release = sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release)
+	return node, requests, release
+}
+
+func TestASecondCloseWaitsForTheFirst(t *testing.T) {
+	node, asked, release := hanging(t)
+	c, err := New(Config{Endpoints: []string{node.URL}, AttemptTimeout: time.Minute, Timeout: time.Minute})
+	must(t, err)
+	lease, err := c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	go c.Close()
+	<-asked // The first gives the lease back.
+	ended := make(chan string, 2)
+	go func() {
+		c.Close()
+		ended <- "client"
+	}()
+	go func() {
+		lease.Close()
+		ended <- "lease"
+	}()
+	left := 2
+	select {
+	case which := <-ended:
+		t.Errorf("a second Close of the %s ends before the first", which)
+		left--
+	case <-time.After(200 * time.Millisecond):
+	}
+	release()
+	for range left {
+		<-ended
+	}
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	if !c.transport.isClosed || len(c.transport.open) > 0 {
+		t.Errorf("%d connections are open", len(c.transport.open))
+	}
+}
+
+func TestCloseEndsCallsBeforeItGivesLeasesBack(t *testing.T) {
+	node, asked, release := hanging(t)
+	c, err := New(Config{Endpoints: []string{node.URL}, AttemptTimeout: time.Minute, Timeout: time.Minute})
+	must(t, err)
+	_, err = c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Register(context.Background(), "book", "order-1")
+		failed <- err
+	}()
+	<-asked
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.Close()
+	}()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("the call ends with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the call waits until the lease is given back")
+	}
+	release()
+	<-closed
+}
+
+func TestAZoneStaysAsLastKnown(t *testing.T) {
+	var status atomic.Int64
+	var body atomic.Value
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+		fmt.Fprint(w, body.Load())
+	}))
+	t.Cleanup(node.Close)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	c.cfg.Zone = "b"
+	for _, answer := range []struct {
+		status   int64
+		body     string
+		isInZone bool
+	}{
+		{200, `{"node_id":2,"nodes":[{"id":1,"zone":"a"},{"id":2,"zone":"b"}]}`, true},
+		{403, `{"code":"forbidden"}`, true},
+		{200, `<html>`, true},
+		{200, `{}`, true},
+		{200, `{"node_id":3,"nodes":[{"id":2,"zone":"a"}]}`, true},
+		{200, `{"node_id":2,"nodes":[{"id":2}]}`, false},
+		{503, ``, false},
+	} {
+		status.Store(answer.status)
+		body.Store(answer.body)
+		c.askZone(0)
+		if c.endpoints.order[0].inZone != answer.isInZone {
+			t.Errorf("after %d %s", answer.status, answer.body)
+		}
+	}
+}
+
 func TestCloseLeavesNoConnection(t *testing.T) {
 	open, gone := 0, make(chan struct{}, 1)
 	var mu sync.Mutex

@@ -13,9 +13,17 @@ const (
 	zones       = 60 * time.Second
 )
 
-// ask asks one endpoint after another until one answers or the deadline passes. l is the line, if there is one: it is told
-// of failed attempts, and knows where a rate limit is used up.
+// ask asks one endpoint after another until one answers, the deadline passes, or the client is closed.
 func (c *Client) ask(ctx context.Context, r *request, deadline time.Duration, l *line) outcome {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	return c.askBeyondClose(ctx, r, deadline, l)
+}
+
+// askBeyondClose goes on while the client closes. l is the line, if there is one: it learns of failed attempts, and knows
+// where a rate limit is used up.
+func (c *Client) askBeyondClose(ctx context.Context, r *request, deadline time.Duration, l *line) outcome {
 	last := unavailable("no attempt was made in time")
 	endpoint, at, isPinned := 0, time.Duration(0), false
 	if l != nil {
@@ -76,11 +84,11 @@ func (o outcome) error(context.Context) error {
 	}
 }
 
-// sleepUntil reports whether the time came before the context, or the client, ended.
+// sleepUntil reports whether the time came before the context ended.
 func (c *Client) sleepUntil(ctx context.Context, at time.Duration) bool {
 	wait := at - c.now()
 	if wait <= 0 {
-		return ctx.Err() == nil && c.ctx.Err() == nil
+		return ctx.Err() == nil
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -88,17 +96,12 @@ func (c *Client) sleepUntil(ctx context.Context, at time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-	case <-c.ctx.Done():
+		return false
 	}
-	return false
 }
 
 // attempt is one attempt. Its outcome is noted for the endpoint.
 func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline time.Duration) outcome {
-	// Closing the client ends requests under way.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
 	left := deadline - c.now()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -174,7 +177,10 @@ func (c *Client) askZone(endpoint int) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.AttemptTimeout)
 	defer cancel()
 	a, err := c.transport.ask(ctx, endpoint, &request{kind: askCluster, method: "GET", path: "/v1/cluster"})
-	if err == nil && a.status == http.StatusOK {
-		c.endpoints.setInZone(endpoint, zone(a) == c.cfg.Zone)
+	if err != nil || a.status != http.StatusOK {
+		return
+	}
+	if zone, isKnown := zone(a); isKnown {
+		c.endpoints.setInZone(endpoint, zone == c.cfg.Zone)
 	}
 }

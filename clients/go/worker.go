@@ -43,6 +43,7 @@ type WorkerLease struct {
 	holder  string
 	end     context.CancelFunc
 	ended   context.Context
+	closing sync.Once
 
 	mu      sync.Mutex
 	current granted
@@ -278,27 +279,28 @@ func (w *WorkerLease) replace() bool {
 }
 
 // Close grants nothing more, and gives back what was not stamped. It waits for a node for one attempt at most; if that
-// fails, the lease ends by itself.
-func (w *WorkerLease) Close() {
+// fails, the lease ends by itself. A second Close waits for the first.
+func (w *WorkerLease) Close() { w.closing.Do(w.close) }
+
+func (w *WorkerLease) close() {
 	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return
-	}
 	w.closed = true
 	lease, last, lost := w.current.lease, w.highest, w.lost
 	w.changed()
 	w.mu.Unlock()
 	w.end()
-	w.c.mu.Lock()
-	delete(w.c.workers, w)
-	w.c.mu.Unlock()
+	// Until then the client, if it is closed, waits for this lease.
+	defer func() {
+		w.c.mu.Lock()
+		defer w.c.mu.Unlock()
+		delete(w.c.workers, w)
+	}()
 	if lost {
 		return
 	}
 	body := `{"last_ms":"` + strconv.FormatInt(last, 10) + `"}`
 	r := &request{kind: askGiveBack, method: "DELETE", path: w.path() + "/" + escape(lease), body: body}
-	w.c.ask(context.Background(), r, w.c.now()+w.c.cfg.AttemptTimeout, nil)
+	w.c.askBeyondClose(context.Background(), r, w.c.now()+w.c.cfg.AttemptTimeout, nil)
 }
 
 // Layout is how a generator makes ids.

@@ -173,10 +173,12 @@ function idOf(text: unknown): bigint {
 export function readRegistered(body: string): Registered {
   const answer = objectOf(body);
   const id = idOf(answer["id"]);
-  const { text = String(id), period } = answer;
+  const { period } = answer;
+  const text = answer["text"] ?? String(id);
   if (typeof text !== "string") throw new Error("its text is none");
   if (period !== undefined && period !== null && typeof period !== "string") throw new Error("its period is no text");
-  const registered = { id, text, new: answer["new"] === true };
+  if (typeof answer["new"] !== "boolean") throw new Error("it does not say whether the number is new");
+  const registered = { id, text, new: answer["new"] };
   return typeof period === "string" ? { ...registered, period } : registered;
 }
 
@@ -204,10 +206,11 @@ function millisOf(text: unknown): number {
   return ms;
 }
 
-/** The zone of the node that answered `GET /v1/cluster`; undefined if it has none. */
+/** The zone of the node that answered `GET /v1/cluster`; undefined if it has none. Throws if the answer is not about it. */
 export function readZone(body: string): string | undefined {
   const { node_id: own, nodes } = objectOf(body);
   if (!Array.isArray(nodes)) throw new Error("it has no nodes");
   const node = nodes.find((one: { id?: unknown } | null) => one?.id === own) as { zone?: unknown } | undefined;
-  return typeof node?.zone === "string" ? node.zone : undefined;
+  if (own === undefined || !node) throw new Error("it does not know its own node");
+  return typeof node.zone === "string" ? node.zone : undefined;
 }

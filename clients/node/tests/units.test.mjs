@@ -118,6 +118,32 @@ test("sizes_follow_use", () => {
   assert.deepEqual(sizes([[60_000, 50], [60_000, 13], [3_600_000, 5]]), [100, 25, 10, 10]);
 });
 
+test("own_zone_first: a zone stays as last known until an answer is about the node itself", async () => {
+  let cluster;
+  const ids = counting();
+  const act = (endpoint, path) =>
+    path === "/v1/cluster" ? cluster(endpoint) : { ...ids(endpoint, path.replace("sequence", "segment")) };
+  const body = (own, nodes) => ({ status: 200, body: JSON.stringify({ node_id: own, nodes }) });
+  cluster = (endpoint) => body(1, [{ id: 1, zone: endpoint === 1 ? "b" : "a" }]);
+  const { client, clock, asked } = scripted(act, { zone: "b" }, 3);
+  const asks = async () => {
+    await settled();
+    asked.length = 0;
+    await client.nextNumber("chat", "room");
+    return asked[0][0];
+  };
+  assert.equal(await asks(), 1);
+  for (const unclear of ["<html>", "{}", body(3, [{ id: 2, zone: "a" }]).body]) {
+    cluster = () => ({ status: 200, body: unclear });
+    await clock.advance(70_000);
+    assert.equal(await asks(), 1, unclear);
+  }
+  cluster = (endpoint) => body(1, [{ id: 1, zone: endpoint === 2 ? "b" : "a" }]);
+  await clock.advance(70_000);
+  assert.equal(await asks(), 2);
+  await client.close();
+});
+
 test("rests_grow_and_end", () => {
   const all = new endpoints.Endpoints(1, Math.random);
   let now = 1_000;

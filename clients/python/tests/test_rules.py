@@ -172,6 +172,17 @@ class Rests(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
+    def test_a_zone_is_known_from_an_answer_about_the_node_itself_only(self) -> None:
+        for body, is_in_zone in (
+            ('{"node_id":2,"nodes":[{"id":1,"zone":"a"},{"id":2,"zone":"b"}]}', True),
+            ('{"node_id":1,"nodes":[{"id":1,"zone":"a"},{"id":2,"zone":"b"}]}', False),
+            ('{"node_id":2,"nodes":[{"id":2}]}', False),
+            ('{"node_id":3,"nodes":[{"id":2,"zone":"b"}]}', None),
+            ("{}", None),
+            ("<html>", None),
+        ):
+            self.assertIs(wire.is_in_zone(wire.Answer(200, None, body.encode()), "b"), is_in_zone, body)
+
     def test_ranges_of_a_malformed_answer_are_not_used(self) -> None:
         request = wire.segment("a", 10, True)
         for ranges in (

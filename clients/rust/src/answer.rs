@@ -229,8 +229,8 @@ fn read_refusal(request: &Request, status: u16, answer: &Answer) -> Meaning {
     }
 }
 
-/// The zone of the node that answered `GET /v1/cluster`; `None` when the answer names none or cannot be read.
-pub(crate) fn zone(answer: &Answer) -> Option<String> {
+/// Whether the node that answered `GET /v1/cluster` is in a zone; `None` when the answer is not about that node.
+pub(crate) fn is_in_zone(answer: &Answer, zone: &str) -> Option<bool> {
     #[derive(Deserialize)]
     struct Cluster {
         node_id: u64,
@@ -241,8 +241,12 @@ pub(crate) fn zone(answer: &Answer) -> Option<String> {
         id: u64,
         zone: Option<String>,
     }
+    if answer.status != 200 {
+        return None;
+    }
     let cluster: Cluster = serde_json::from_slice(&answer.body).ok()?;
-    cluster.nodes.into_iter().find(|node| node.id == cluster.node_id)?.zone
+    let own = cluster.nodes.into_iter().find(|node| node.id == cluster.node_id)?;
+    Some(own.zone.as_deref() == Some(zone))
 }
 
 #[cfg(test)]

@@ -197,9 +197,10 @@ impl Client {
 
 impl Inner {
     fn close(&self) {
+        // A second close waits here for the first.
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         self.engine.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        if let Some(thread) = thread.take() {
             // The thread ends by itself. If it panicked, the caller has no use for the panic.
             let _ = thread.join();
         }

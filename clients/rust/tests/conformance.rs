@@ -157,7 +157,6 @@ impl Names {
         match step.what.as_str() {
             "sleep" => wait(step.ms.as_ref().and_then(Value::as_u64).unwrap()),
             "phase" => stage.enter(&step.to).unwrap(),
-            "close" => test.client.close(),
             "start" => {
                 let (test, call) = (Arc::clone(test), step.call.clone().unwrap());
                 let running = std::thread::spawn(move || test.calls(&call));
@@ -260,6 +259,10 @@ impl Test {
                 return Ok(json!({
                     "id": given.id.to_string(), "text": given.text, "period": given.period, "new": given.is_new,
                 }));
+            }
+            "close" => {
+                client.close();
+                return Ok(Value::Null);
             }
             other => panic!("there is no step {other}"),
         };

@@ -255,15 +255,11 @@ class Client(_Face):
 
     def close(self) -> None:
         """Wastes what is held and closes worker leases. Calls that wait fail with `Closed`, and so do later ones."""
-        open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
-        is_first = self._engine.close_lines()
-        if is_first and open_leases:
-
-            async def end() -> None:
-                await asyncio.gather(*(lease.end() for lease in open_leases))
-
-            self._run(end)
-        self._thread.stop()
+        with self._engine.closing:  # A second close waits for the first.
+            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
+            if self._engine.close_lines() and open_leases:
+                self._run(lambda: self._engine.give_back(open_leases))
+            self._thread.stop()
 
     def __enter__(self) -> Client:
         return self
@@ -338,6 +334,7 @@ class AsyncClient(_Face):
 
     def _begin(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Future[None] | None = None
         self._engine = Engine(self._settings, self._spawn)
         self._takers = self._engine.takers
         self._ask_for_zones()
@@ -410,9 +407,14 @@ class AsyncClient(_Face):
 
     async def close(self) -> None:
         """Wastes what is held and closes worker leases. Calls that wait fail with `Closed`, and so do later ones."""
-        open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
-        if self._engine.close_lines():
-            await asyncio.gather(*(lease.end() for lease in open_leases))
+        if self._closing is None:
+            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
+            self._engine.close_lines()
+            self._closing = asyncio.ensure_future(self._end(open_leases))
+        await asyncio.shield(self._closing)
+
+    async def _end(self, open_leases: list[Any]) -> None:
+        await self._engine.give_back(open_leases)
         await self._engine.end()
 
     async def __aenter__(self) -> AsyncClient:

@@ -114,6 +114,8 @@ class Engine:
     def __init__(self, settings: Settings, spawn: Callable[[Task], None]) -> None:
         self.settings = settings
         self.lock = threading.Lock()
+        #: Held by the thread that closes the client.
+        self.closing = threading.RLock()
         self.now = time.monotonic
         self.takers: dict[str, Callable[[], int]] = {}
         self.snowflake_taker: tuple[Callable[[], int], float] = (iter(range(0)).__next__, 0.0)
@@ -230,6 +232,7 @@ class Engine:
                 pass
         for lease in list(self.leases):
             lease.abandon()
+        self.closing = threading.RLock()
         self._http.abandon()
 
     # What runs on the event loop.
@@ -244,12 +247,21 @@ class Engine:
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
 
-    async def end(self) -> None:
-        """Ends all tasks and connections."""
+    async def _give_up(self) -> None:
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def give_back(self, leases: list[Any]) -> None:
+        """Gives leases back, after all requests under way have been given up."""
+        ends = [asyncio.ensure_future(lease.end()) for lease in leases]
+        await self._give_up()
+        await asyncio.gather(*ends)
+
+    async def end(self) -> None:
+        """Ends all tasks and connections."""
+        await self._give_up()
         self._http.close()
         # A socket is closed one turn of the event loop after its connection is aborted.
         await asyncio.sleep(0)
@@ -417,6 +429,7 @@ class Engine:
                 answer = await asyncio.wait_for(asking, self.settings.attempt_timeout)
             except (asyncio.TimeoutError, Fault):
                 return
-        if answer.status == 200:
+        is_in_zone = wire.is_in_zone(answer, self.settings.zone or "") if answer.status == 200 else None
+        if is_in_zone is not None:
             with self.lock:
-                self._endpoints.set_in_zone(endpoint, wire.zone(answer) == self.settings.zone)
+                self._endpoints.set_in_zone(endpoint, is_in_zone)

@@ -238,17 +238,16 @@ def read(request: Request, answer: Answer) -> Meaning:
         return Failed(str(fault))
 
 
-def zone(answer: Answer) -> str | None:
-    """The zone of the node that answered `GET /v1/cluster`, if the answer names one."""
+def is_in_zone(answer: Answer, zone: str) -> bool | None:
+    """Whether the node that answered `GET /v1/cluster` is in a zone; None if the answer is not about that node."""
     try:
         body = _object(answer.body)
     except _Fault:
         return None
     nodes = body.get("nodes")
     for node in nodes if isinstance(nodes, list) else []:
-        if isinstance(node, dict) and node.get("id") == body.get("node_id"):
-            found = node.get("zone")
-            return found if isinstance(found, str) else None
+        if isinstance(node, dict) and "id" in node and node["id"] == body.get("node_id"):
+            return bool(node.get("zone") == zone)
     return None
 
 

@@ -115,9 +115,15 @@ fn retry_after_is_heeded() {
 #[test]
 fn the_zone_is_that_of_the_node_that_answers() {
     let body = r#"{"node_id":2,"nodes":[{"id":1,"zone":"a"},{"id":2,"zone":"b","x":1},{"id":3}]}"#;
-    assert_eq!(zone(&answer(200, body)), Some("b".to_owned()));
-    assert_eq!(zone(&answer(200, &body.replace(":2,\"n", ":3,\"n"))), None);
-    assert_eq!(zone(&answer(200, "{}")), None);
+    assert_eq!(is_in_zone(&answer(200, body), "b"), Some(true));
+    assert_eq!(is_in_zone(&answer(200, body), "a"), Some(false));
+    let of = |node: &str| body.replace(":2,\"n", &format!(":{node},\"n"));
+    assert_eq!(is_in_zone(&answer(200, &of("3")), "b"), Some(false), "it is in no zone");
+    for unclear in
+        [answer(200, &of("4")), answer(200, "{}"), answer(200, "<html>"), answer(403, body)]
+    {
+        assert_eq!(is_in_zone(&unclear, "b"), None, "{unclear:?}");
+    }
 }
 
 #[test]

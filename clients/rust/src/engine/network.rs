@@ -185,9 +185,8 @@ impl Network {
                 let end = self.at(self.now() + self.settings.attempt_timeout);
                 let asked = timeout_at(end, self.transport.ask(endpoint, &Request::Cluster)).await;
                 if let Ok(Ok(answer)) = asked
-                    && answer.status == 200
+                    && let Some(is_own) = answer::is_in_zone(&answer, own)
                 {
-                    let is_own = answer::zone(&answer).is_some_and(|zone| zone == own);
                     self.endpoints().set_in_zone(endpoint, is_own);
                 }
             }

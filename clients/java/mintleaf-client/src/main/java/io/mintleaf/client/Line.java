@@ -400,6 +400,10 @@ final class Line extends Dispenser {
   }
 
   /** Ends all calls that wait, and drops what is held. */
+  synchronized boolean isClosed() {
+    return closed;
+  }
+
   synchronized void close() {
     closed = true;
     buffer.clear();

@@ -10,7 +10,7 @@ abstract class LineGoal implements Flight.Goal {
 
   @Override
   public boolean isOver() {
-    return false;
+    return line.isClosed();
   }
 
   @Override

@@ -3,6 +3,7 @@ package io.mintleaf.client;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
@@ -40,6 +41,7 @@ public final class MintleafClient implements AutoCloseable {
   private final Lines lines = new Lines();
   private final Line snowflakes;
   private final Line withoutLease;
+  private final Object closing = new Object();
   private final WorkerLeases workerLeases;
   private volatile boolean closed;
 
@@ -248,13 +250,17 @@ public final class MintleafClient implements AutoCloseable {
   @Override
   public void close() {
     closed = true;
-    workerLeases.close();
-    control.endpoints.close();
-    lines.forEach(Line::close);
-    snowflakes.close();
-    withoutLease.close();
-    control.transport.close();
-    control.threads.close();
+    synchronized (closing) { // a second close waits for the first
+      List<Call> giving = workerLeases.end();
+      control.endpoints.close();
+      lines.forEach(Line::close);
+      snowflakes.close();
+      withoutLease.close();
+      workerLeases.await(giving);
+      workerLeases.close();
+      control.transport.close();
+      control.threads.close();
+    }
   }
 
   FlightControl control() {

@@ -23,8 +23,8 @@ public final class Registration {
     if (id < 0 || !(members.get("new") instanceof Boolean)) {
       throw new MalformedAnswer("no number of a key");
     }
-    String text = members.containsKey("text") ? Answer.text(members, "text") : decimal;
-    String period = members.containsKey("period") ? Answer.text(members, "period") : null;
+    String text = members.get("text") == null ? decimal : Answer.text(members, "text");
+    String period = members.get("period") == null ? null : Answer.text(members, "period");
     return new Registration(id, text, period, (Boolean) members.get("new"));
   }
 

@@ -10,6 +10,8 @@ import java.util.Set;
 final class WorkerLeases {
   final FlightControl control;
   private final Line asking;
+  /** Calls of the closing client, which last longer than all others. */
+  private final Line giving;
   /** Guarded by this. */
   private final Set<WorkerLease> held = Collections.newSetFromMap(new IdentityHashMap<>());
   /** Guarded by this. */
@@ -23,6 +25,7 @@ final class WorkerLeases {
   WorkerLeases(FlightControl control, Line asking) {
     this.control = control;
     this.asking = asking;
+    this.giving = Line.withoutLease(control);
   }
 
   /** Returns a lease of a pool, once it is there. */
@@ -50,7 +53,7 @@ final class WorkerLeases {
   /** Begins to give a lease back, of which nothing later than {@code lastMs} was granted. */
   Call giveBack(LeaseTerms terms, String name, long lastMs) {
     Call call = new ValueCall<Void>(control.ticker.nanos() + control.attemptNanos, answer -> null);
-    return asking.callAlone(terms.giveBack(name, lastMs), call);
+    return giving.callAlone(terms.giveBack(name, lastMs), call);
   }
 
   synchronized void drop(WorkerLease lease) {
@@ -68,8 +71,8 @@ final class WorkerLeases {
     }
   }
 
-  /** Gives all leases back. */
-  void close() {
+  /** Begins to give all leases back, and returns the calls of that. */
+  List<Call> end() {
     List<WorkerLease> all;
     synchronized (this) {
       closed = true;
@@ -77,6 +80,10 @@ final class WorkerLeases {
     }
     List<Call> calls = new ArrayList<>();
     all.forEach(lease -> calls.addAll(lease.end()));
-    await(calls);
+    return calls;
+  }
+
+  void close() {
+    giving.close();
   }
 }

@@ -36,7 +36,11 @@ final class Zones implements Runnable {
     control.threads.executeAfter(this, (long) (EVERY_NANOS * (0.9 + random.nextDouble() / 5)));
   }
 
-  /** Returns the zone of the node that gave this answer to {@code /v1/cluster}, or null if it names none. */
+  /**
+   * Returns the zone of the node that gave this answer to {@code /v1/cluster}, or null if it is in none.
+   *
+   * @throws MalformedAnswer if the answer is not about that node
+   */
   static String zoneIn(Map<String, Object> cluster) throws MalformedAnswer {
     Object me = cluster.get("node_id");
     Object nodes = cluster.get("nodes");
@@ -50,6 +54,6 @@ final class Zones implements Runnable {
         return zone instanceof String ? (String) zone : null;
       }
     }
-    return null;
+    throw new MalformedAnswer("not about the node itself");
   }
 }

@@ -24,6 +24,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -643,6 +644,29 @@ class LeasingCasesTest {
     near.live();
     int away = near.requests().size();
     eventually(() -> client.nextId("orders") > 0 && near.requests().size() > away);
+  }
+
+  @Test
+  void zoneStaysAsLastKnown() throws Exception {
+    AtomicReference<Reply> cluster = new AtomicReference<>();
+    CountingScript ids = new CountingScript();
+    ScriptedNode node = node(path -> path.equals("/v1/cluster") ? cluster.get() : ids.reply(path));
+    cluster.set(Reply.problem(503, "unavailable"));
+    MintleafClient client = client(builder().zone("b"), node);
+    Zones zones = new Zones(client.control(), new Random(1));
+    Endpoint endpoint = client.control().endpoints.all().get(0);
+
+    for (String[] each : new String[][] {
+        {"{\"node_id\":2,\"nodes\":[{\"id\":1,\"zone\":\"a\"},{\"id\":2,\"zone\":\"b\"}]}", "b"},
+        {"<html>", "b"},
+        {"{}", "b"},
+        {"{\"node_id\":3,\"nodes\":[{\"id\":2,\"zone\":\"a\"}]}", "b"},
+        {"{\"node_id\":2,\"nodes\":[{\"id\":2}]}", null},
+    }) {
+      cluster.set(Reply.ok(each[0]));
+      zones.run();
+      assertEquals(each[1], endpoint.zone(), each[0]);
+    }
   }
 
   @Test
