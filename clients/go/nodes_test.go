@@ -3,12 +3,14 @@ package mintleaf
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +46,8 @@ func startNodes(t *testing.T) *nodes {
 		peers = append(peers, fmt.Sprintf("%d=%s", i+1, n.raft[i]))
 	}
 	n.peers = strings.Join(peers, ",")
+	n.admit(0)
+	must(t, os.WriteFile(n.tokenFile(), []byte(tokenOf(0)), 0o600))
 	for i := range n.http {
 		n.start(i)
 	}
@@ -61,7 +65,7 @@ func startNodes(t *testing.T) *nodes {
 func (n *nodes) start(i int) {
 	id := strconv.Itoa(i + 1)
 	node := exec.Command(n.binary, "serve", "--node-id", id, "--http", n.http[i], "--raft", n.raft[i], "--peers", n.peers,
-		"--data", filepath.Join(n.dir, id), "--auto-create-tags", "--drain", "1s")
+		"--data", filepath.Join(n.dir, id), "--auto-create-tags", "--drain", "1s", "--auth-file", n.authFile(), "--insecure")
 	log, err := os.Create(filepath.Join(n.dir, id+".log"))
 	must(n.t, err)
 	node.Stdout, node.Stderr = log, log
@@ -77,18 +81,73 @@ func (n *nodes) stop(i int, signal syscall.Signal) {
 	}
 }
 
-func (n *nodes) awaitReady(i int) {
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		response, err := http.Get("http://" + n.http[i] + "/readyz")
+// hang stops a node for longer than an attempt lasts, and lets it go on.
+func (n *nodes) hang(i int) {
+	must(n.t, n.running[i].Process.Signal(syscall.SIGSTOP))
+	time.Sleep(3500 * time.Millisecond)
+	must(n.t, n.running[i].Process.Signal(syscall.SIGCONT))
+}
+
+func (n *nodes) authFile() string  { return filepath.Join(n.dir, "auth.toml") }
+func (n *nodes) tokenFile() string { return filepath.Join(n.dir, "token") }
+
+func tokenOf(number int) string { return fmt.Sprintf("mlt_%064x", number) }
+
+// admit puts the tokens of these numbers, and no others, into the auth file of all nodes.
+func (n *nodes) admit(numbers ...int) {
+	text := "anonymous = \"admin\"\n"
+	for _, number := range numbers {
+		hash := sha256.Sum256([]byte(tokenOf(number)))
+		text += fmt.Sprintf("[[token]]\nname = \"t%d\"\nrole = \"issue\"\nhash = \"sha256:%x\"\n", number, hash)
+	}
+	n.replace(n.authFile(), text)
+	for _, node := range n.running {
+		if node != nil {
+			must(n.t, node.Process.Signal(syscall.SIGHUP))
+		}
+	}
+}
+
+func (n *nodes) replace(file, text string) {
+	must(n.t, os.WriteFile(file+".new", []byte(text), 0o600))
+	must(n.t, os.Rename(file+".new", file))
+}
+
+// changeToken replaces a token by the next one while calls go on. All nodes are up.
+func (n *nodes) changeToken(number int) {
+	n.admit(number, number+1)
+	for i := range n.http {
+		n.awaitStatus(i, "/v1/snowflake", tokenOf(number+1), http.StatusOK)
+	}
+	n.replace(n.tokenFile(), tokenOf(number+1))
+	// Requests under way still carry the old one.
+	time.Sleep(2 * time.Second)
+	n.admit(number + 1)
+	for i := range n.http {
+		n.awaitStatus(i, "/v1/snowflake", tokenOf(number), http.StatusUnauthorized)
+	}
+}
+
+func (n *nodes) awaitReady(i int) { n.awaitStatus(i, "/readyz", "", http.StatusOK) }
+
+func (n *nodes) awaitStatus(i int, path, token string, status int) {
+	patient := http.Client{Timeout: 5 * time.Second}
+	for until := time.Now().Add(60 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		request, err := http.NewRequest("GET", "http://"+n.http[i]+path, nil)
+		must(n.t, err)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := patient.Do(request)
 		if err == nil {
 			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
+			if response.StatusCode == status {
 				return
 			}
 		}
 	}
 	log, _ := os.ReadFile(filepath.Join(n.dir, strconv.Itoa(i+1)+".log"))
-	n.t.Fatalf("node %d is not ready:\n%s", i+1, log)
+	n.t.Fatalf("node %d does not answer %s with %d:\n%s", i+1, path, status, log)
 }
 
 func (n *nodes) send(method, path, body string) {
@@ -121,11 +180,40 @@ func seconds() time.Duration {
 	return 15 * time.Second
 }
 
-func TestNodesAreKilledAndRolledUnderCalls(t *testing.T) {
+// idRuns are ids in the order of their arrival, as runs of consecutive ones.
+type idRuns struct {
+	runs  []idRange
+	count int64
+}
+
+func (r *idRuns) add(ids []int64) {
+	for _, id := range ids {
+		if last := len(r.runs) - 1; last >= 0 && r.runs[last].end == uint64(id) {
+			r.runs[last].end++
+		} else {
+			r.runs = append(r.runs, idRange{uint64(id), uint64(id) + 1})
+		}
+	}
+	r.count += int64(len(ids))
+}
+
+// repeated returns an id that came twice, or 0.
+func (r *idRuns) repeated() uint64 {
+	slices.SortFunc(r.runs, func(a, b idRange) int { return int(int64(a.start) - int64(b.start)) })
+	for i := 1; i < len(r.runs); i++ {
+		if r.runs[i].start < r.runs[i-1].end {
+			return r.runs[i].start
+		}
+	}
+	return 0
+}
+
+func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 	n := startNodes(t)
 	n.send("POST", "/v1/tags", `{"tag":"book","kind":"register"}`)
 	n.send("PUT", "/v1/pools/shops", `{"workers":"0-7"}`)
-	c := client(t, Config{Endpoints: n.endpoints()})
+	// On a loaded machine a new leader may take longer than a caller would wait.
+	c := client(t, Config{Endpoints: n.endpoints(), TokenFile: n.tokenFile(), Timeout: 60 * time.Second})
 	ctx := context.Background()
 	w, err := c.LeaseWorker(ctx, "shops", LeaseSeconds(5))
 	must(t, err)
@@ -170,15 +258,47 @@ func TestNodesAreKilledAndRolledUnderCalls(t *testing.T) {
 			}()
 		}
 	}
-	until := time.Now().Add(seconds())
-	for turn := 0; time.Now().Before(until); turn++ {
-		signal := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[turn%2]
-		n.stop(turn%3, signal)
-		n.start(turn % 3)
-		n.awaitReady(turn % 3)
+	var many idRuns
+	all.Add(1)
+	go func() {
+		defer all.Done()
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			ids, err := c.NextIDs(ctx, "many", countMax)
+			if err != nil {
+				t.Errorf("many: %v", err)
+				return
+			}
+			many.add(ids)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	until, turn := time.Now().Add(seconds()), 0
+	for ; time.Now().Before(until) || turn < 3; turn++ {
+		node := (turn + turn/3) % 3
+		switch turn % 3 {
+		case 0:
+			n.stop(node, syscall.SIGKILL)
+			n.start(node)
+		case 1:
+			n.hang(node)
+		default:
+			n.stop(node, syscall.SIGTERM)
+			n.start(node)
+		}
+		n.awaitReady(node)
+		n.changeToken(turn)
 	}
 	close(ended)
 	all.Wait()
+	t.Logf("%d turns, many: %d ids in %d runs", turn, many.count, len(many.runs))
+	if id := many.repeated(); id != 0 {
+		t.Errorf("many: %d came twice", id)
+	}
 	for kind, ids := range seen {
 		t.Logf("%s: %d", kind, len(ids))
 	}
