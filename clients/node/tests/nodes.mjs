@@ -1,7 +1,8 @@
 // Three real nodes of the binary that MINTLEAF_BINARY names, on loopback.
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +20,13 @@ async function freePorts(count) {
   return ports;
 }
 
+const token = (number) => `mlt_${number.toString(16).padStart(64, "0")}`;
+
+function replace(file, text) {
+  writeFileSync(`${file}.new`, text, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
 export class Nodes {
   static async start(count = 3) {
     const nodes = new Nodes();
@@ -28,6 +36,10 @@ export class Nodes {
     nodes.endpoints = nodes.http.map((port) => `http://127.0.0.1:${port}`);
     nodes.dir = mkdtempSync(join(tmpdir(), "mintleaf-node-"));
     nodes.running = [];
+    nodes.tokenFile = join(nodes.dir, "token");
+    nodes.token = 0;
+    nodes.admit(0);
+    replace(nodes.tokenFile, token(0));
     for (let at = 0; at < count; at++) nodes.run(at);
     for (let at = 0; at < count; at++) await nodes.ready(at);
     return nodes;
@@ -36,17 +48,51 @@ export class Nodes {
   run(at) {
     const peers = this.raft.map((port, peer) => `${peer + 1}=127.0.0.1:${port}`).join(",");
     const args = ["serve", "--node-id", `${at + 1}`, "--http", `127.0.0.1:${this.http[at]}`, "--raft", `127.0.0.1:${this.raft[at]}`];
-    this.running[at] = spawn(binary, [...args, "--peers", peers, "--data", join(this.dir, `${at}`)], { stdio: "ignore" });
+    args.push("--peers", peers, "--data", join(this.dir, `${at}`), "--auth-file", join(this.dir, "auth.toml"), "--insecure");
+    this.running[at] = spawn(binary, args, { stdio: "ignore" });
   }
 
-  async ready(at) {
-    for (let tries = 0; tries < 600; tries++) {
-      const answer = await fetch(`${this.endpoints[at]}/readyz`).catch(() => undefined);
+  ready(at) {
+    return this.answers(200, at, "/readyz");
+  }
+
+  async answers(status, at, path, headers = {}) {
+    const end = performance.now() + 60_000;
+    while (performance.now() < end) {
+      const init = { headers, signal: AbortSignal.timeout(5_000) };
+      const answer = await fetch(this.endpoints[at] + path, init).catch(() => undefined);
       await answer?.text().catch(() => "");
-      if (answer?.ok) return;
+      if (answer?.status === status) return;
       await sleep(50);
     }
-    throw new Error(`node ${at + 1} is not ready`);
+    throw new Error(`node ${at + 1} does not answer ${path} with ${status}`);
+  }
+
+  /** Puts the tokens of these numbers, and no others, into the auth file of all nodes. */
+  admit(...numbers) {
+    const hash = (number) => createHash("sha256").update(token(number)).digest("hex");
+    const entry = (number) => `[[token]]\nname = "t${number}"\nrole = "issue"\nhash = "sha256:${hash(number)}"\n`;
+    replace(join(this.dir, "auth.toml"), `anonymous = "admin"\n${numbers.map(entry).join("")}`);
+    for (const node of this.running) node.kill("SIGHUP");
+  }
+
+  /** Replaces the token by the next one while calls go on. All nodes are up. */
+  async changeToken() {
+    const [old, next] = [this.token, ++this.token];
+    const bearer = (number) => ({ Authorization: `Bearer ${token(number)}` });
+    this.admit(old, next);
+    for (const at of this.running.keys()) await this.answers(200, at, "/v1/snowflake", bearer(next));
+    replace(this.tokenFile, token(next));
+    await sleep(2_000); // Requests under way still carry the old one.
+    this.admit(next);
+    for (const at of this.running.keys()) await this.answers(401, at, "/v1/snowflake", bearer(old));
+  }
+
+  /** Stops a node for longer than an attempt lasts, and lets it go on. */
+  async hang(at) {
+    this.running[at].kill("SIGSTOP");
+    await sleep(3_500);
+    this.running[at].kill("SIGCONT");
   }
 
   async stop(at, signal) {

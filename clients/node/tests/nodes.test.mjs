@@ -1,4 +1,4 @@
-// The client with three real nodes, which are killed and rolled under 16 callers. MINTLEAF_SECONDS says how long (15).
+// The client with three real nodes, which are killed, hung and rolled under 16 callers. MINTLEAF_SECONDS says how long (15).
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,13 +7,14 @@ import { Nodes, skip } from "./nodes.mjs";
 
 const SECONDS = Number(process.env.MINTLEAF_SECONDS ?? 15);
 
-test("nodes that are killed and rolled fail no call and repeat no id", { skip, timeout: (SECONDS + 180) * 1_000 }, async () => {
+test("nodes that are killed, hung and rolled fail no call and repeat no id", { skip, timeout: (SECONDS + 180) * 1_000 }, async () => {
   const nodes = await Nodes.start();
   try {
     await nodes.post("/v1/tags", { tag: "orders" });
+    await nodes.post("/v1/tags", { tag: "many" });
     await nodes.post("/v1/tags", { tag: "strict", order: "strict" });
     await nodes.post("/v1/pools/shops", { workers: "0-1023" }, "PUT");
-    const client = new Client({ endpoints: nodes.endpoints, leaseMax: 1_000 });
+    const client = new Client({ endpoints: nodes.endpoints, tokenFile: nodes.tokenFile, timeoutMs: 60_000 });
     const lease = await client.leaseWorker("shops", { seconds: 5 });
     const generator = lease.generator();
     const [seen, strict, flakes] = [new Set(), new Set(), new Set()];
@@ -32,21 +33,41 @@ test("nodes that are killed and rolled fail no call and repeat no id", { skip, t
         await sleep(5);
       }
     };
-    const callers = Promise.all(Array.from({ length: 16 }, (_, number) => caller(number)));
+    const runs = []; // of consecutive ids: [first, last]
+    let many = 0;
+    const takeMany = async () => {
+      while (!isOver) {
+        const ids = await client.nextIds("many", 10_000);
+        many += ids.length;
+        for (const id of ids) {
+          const last = runs.at(-1);
+          if (last !== undefined && last[1] + 1n === id) last[1] = id;
+          else runs.push([id, id]);
+        }
+        await sleep(1);
+      }
+    };
+    const callers = Promise.all([takeMany(), ...Array.from({ length: 16 }, (_, number) => caller(number))]);
     callers.catch(() => {});
     const until = performance.now() + SECONDS * 1_000;
-    for (let round = 0; performance.now() < until || round < 6; round++) {
-      await nodes.stop(round % 3, round % 6 < 3 ? "SIGKILL" : "SIGTERM");
-      await sleep(1_000);
-      nodes.run(round % 3);
-      await nodes.ready(round % 3);
-      await sleep(500);
+    for (let turn = 0; performance.now() < until || turn < 3; turn++) {
+      const node = (turn + Math.floor(turn / 3)) % 3;
+      if (turn % 3 === 1) await nodes.hang(node);
+      else {
+        await nodes.stop(node, turn % 3 === 0 ? "SIGKILL" : "SIGTERM");
+        nodes.run(node);
+      }
+      await nodes.ready(node);
+      await nodes.changeToken();
     }
     isOver = true;
     await callers;
     assert.ok(seen.size > 500 && strict.size > 50 && flakes.size > 100, `${seen.size} ${strict.size} ${flakes.size}`);
     assert.equal(lease.isLost, false);
-    console.log(`${seen.size} ids, ${strict.size} in strict order, ${flakes.size} snowflakes`);
+    runs.sort(([one], [other]) => (one < other ? -1 : 1));
+    const again = runs.find(([first], at) => at > 0 && first <= runs[at - 1][1]);
+    assert.equal(again, undefined, `${again} came twice`);
+    console.log(`${many} ids in ${runs.length} runs, ${seen.size} by ones, ${strict.size} in strict order, ${flakes.size} snowflakes`);
     await client.close();
   } finally {
     await nodes.end();
