@@ -116,6 +116,21 @@ public final class RealNodes implements AutoCloseable {
     nodes[node].destroyForcibly().waitFor();
   }
 
+  /** Stops a node for longer than an attempt lasts, and lets it go on. */
+  void hang(int node) throws Exception {
+    signal(node, "STOP");
+    Thread.sleep(3_500);
+    signal(node, "CONT");
+  }
+
+  void signal(int node, String name) throws Exception {
+    Object pid = Process.class.getMethod("pid").invoke(nodes[node]); // of Java 9 and later
+    int status = new ProcessBuilder("kill", "-" + name, pid.toString()).start().waitFor();
+    if (status != 0) {
+      throw new AssertionError("kill -" + name + " ends with " + status);
+    }
+  }
+
   /** Stops a node by SIGTERM, and waits until it has drained. */
   public void stop(int node) throws InterruptedException {
     nodes[node].destroy();

@@ -5,10 +5,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.math.BigInteger;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.security.MessageDigest;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -76,6 +84,83 @@ class RealNodesTest {
     }
   }
 
+  /** MINTLEAF_SECONDS: how long; three turns at least. The auth file is another one after each turn. */
+  @Test
+  void nodesAreKilledHungAndRolledWhileTheirAuthFileChanges() throws Exception {
+    Path auth = Files.createTempFile("mintleaf-auth-", ".toml");
+    admit(auth, "client", "other-0");
+    try (RealNodes nodes = RealNodes.three("--drain", "1s", "--auth-file", auth.toString());
+        MintleafClient client = MintleafClient.builder().endpoints(nodes.urls()).token("client")
+            .callTimeout(Duration.ofSeconds(60)).build();
+        Load load = new Load(client, new Many(client))) {
+      String wanted = System.getenv("MINTLEAF_SECONDS");
+      long end = System.nanoTime() + (wanted == null ? 8 : Long.parseLong(wanted)) * 1_000_000_000L;
+      int turn = 0;
+      for (; System.nanoTime() < end || turn < 3; turn++) {
+        int node = (turn + turn / 3) % 3;
+        if (turn % 3 == 1) {
+          nodes.hang(node);
+        } else {
+          if (turn % 3 == 0) {
+            nodes.kill(node);
+          } else {
+            nodes.stop(node);
+          }
+          nodes.start(node);
+        }
+        nodes.awaitReady(node);
+        admit(auth, "client", "other-" + (turn + 1));
+        for (int each = 0; each < nodes.count(); each++) {
+          nodes.signal(each, "HUP");
+        }
+        load.awaitMore(200);
+      }
+      load.end();
+      System.out.println(turn + " turns, " + load.taken.get() + " ids by ones, " + load.many);
+    } finally {
+      Files.delete(auth);
+    }
+  }
+
+  private static void admit(Path file, String... tokens) throws Exception {
+    StringBuilder text = new StringBuilder();
+    for (String token : tokens) {
+      byte[] digest = MessageDigest.getInstance("SHA-256").digest(token.getBytes("UTF-8"));
+      text.append(String.format("[[token]]%nname = \"%s\"%nrole = \"issue\"%nhash = \"sha256:%064x\"%n",
+          token, new BigInteger(1, digest)));
+    }
+    Path fresh = Files.createTempFile(file.getParent(), "mintleaf-auth-", ".new");
+    Files.write(fresh, text.toString().getBytes("UTF-8"));
+    Files.move(fresh, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+  }
+
+  /** Ids, ten thousand at a time, as runs of consecutive ones: none comes twice. */
+  private static final class Many {
+    private final MintleafClient client;
+    private final TreeMap<Long, Long> runs = new TreeMap<>(); // the first id, and that behind the last
+    private long count;
+
+    Many(MintleafClient client) {
+      this.client = client;
+    }
+
+    void take() {
+      long[] ids = client.nextIds("many", 10_000);
+      for (long id : ids) {
+        Map.Entry<Long, Long> before = runs.floorEntry(id);
+        assertTrue(before == null || before.getValue() <= id, "twice: " + id);
+        boolean goesOn = before != null && before.getValue() == id;
+        runs.put(goesOn ? before.getKey() : id, id + 1);
+      }
+      count += ids.length;
+    }
+
+    @Override
+    public String toString() {
+      return count + " ids in " + runs.size() + " runs";
+    }
+  }
+
   @Test
   void idsOfEveryKindComeFromRealNodes() throws Exception {
     try (MintleafClient client = client()) {
@@ -122,12 +207,32 @@ class RealNodesTest {
     private static final Set<Long> IDS = ConcurrentHashMap.newKeySet();
     private static final Set<Long> SNOWFLAKES = ConcurrentHashMap.newKeySet();
 
+    private final Many many;
+
     Load(MintleafClient client) {
+      this(client, null);
+    }
+
+    Load(MintleafClient client, Many many) {
       this.client = client;
-      for (int i = 0; i < 2; i++) {
-        running.add(threads.submit(() -> run(IDS, () -> client.nextId("orders"))));
+      this.many = many;
+      if (many != null) {
+        running.add(threads.submit(() -> {
+          while (!over.get()) {
+            many.take();
+            Thread.sleep(1);
+          }
+          return null;
+        }));
       }
-      running.add(threads.submit(() -> run(SNOWFLAKES, client::nextSnowflake)));
+      Set<Long> ids = many == null ? IDS : ConcurrentHashMap.newKeySet(); // with many, the nodes are others
+      Set<Long> snowflakes = many == null ? SNOWFLAKES : ConcurrentHashMap.newKeySet();
+      for (int i = 0; i < (many == null ? 2 : 12); i++) {
+        running.add(threads.submit(() -> run(ids, () -> client.nextId("orders"))));
+      }
+      for (int i = 0; i < (many == null ? 1 : 4); i++) {
+        running.add(threads.submit(() -> run(snowflakes, client::nextSnowflake)));
+      }
     }
 
     private interface Next {
