@@ -133,7 +133,7 @@ class Nodes:
         urllib.request.urlopen(request, timeout=10).close()
 
     def disturb(self) -> None:
-        """Kills one node, lets the next hang, rolls the third, and each time replaces the token, until the time is over."""
+        """Kills one node, hangs the next, rolls the third, and replaces the token each time, until the time is over."""
         end, turn = time.monotonic() + SECONDS, 0
         while time.monotonic() < end or turn < 3:
             node = (turn + turn // 3) % 3
