@@ -59,6 +59,7 @@ impl Bootstrap {
             Arc::clone(&self.site.oracle),
             Arc::clone(&self.site.trace),
             Random::new(self.seed, "clients while forming"),
+            false,
         );
         let running = clients.start();
         for machine in &all {

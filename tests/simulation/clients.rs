@@ -1,5 +1,7 @@
 //! Clients, which ask any node, time out, hang up and try again.
 
+mod holders;
+mod registers;
 mod shaped;
 
 use std::collections::BTreeMap;
@@ -19,8 +21,12 @@ use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::scenario::SKEW_MS_MAX;
 use crate::trace::Trace;
+pub(crate) use registers::REGISTER;
 
 const CLIENTS: u64 = 4;
+/// How many programs ask registers and how many lease worker ids, in runs with programs.
+const CALLERS: u64 = 3;
+const HOLDERS: u64 = 5;
 /// Tags that all clients take ids from.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
 
@@ -44,6 +50,8 @@ pub(crate) struct Clients {
     oracle: Arc<Oracle>,
     trace: Arc<Trace>,
     random: Random,
+    /// Whether programs ask registers and lease worker ids, besides all else.
+    has_programs: bool,
     promises: Mutex<BTreeMap<String, Promise>>,
     stopping: AtomicBool,
 }
@@ -57,9 +65,10 @@ impl Clients {
         oracle: Arc<Oracle>,
         trace: Arc<Trace>,
         random: Random,
+        has_programs: bool,
     ) -> Arc<Self> {
         let (promises, stopping) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { machines, oracle, trace, random, promises, stopping })
+        Arc::new(Self { machines, oracle, trace, random, has_programs, promises, stopping })
     }
 
     /// Starts all clients.
@@ -67,6 +76,14 @@ impl Clients {
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
             clients.spawn(Arc::clone(self).run());
+        }
+        if self.has_programs {
+            for _ in 0..CALLERS {
+                clients.spawn(Arc::clone(self).call_registers());
+            }
+            for _ in 0..HOLDERS {
+                clients.spawn(Arc::clone(self).lease_workers());
+            }
         }
         clients
     }
@@ -77,19 +94,33 @@ impl Clients {
     }
 
     async fn run(self: Arc<Self>) {
-        while !self.stopping.load(Ordering::Relaxed) {
-            sleep(Duration::from_micros(self.random.within(1_000..80_000))).await;
-            let machine =
-                &self.machines[self.random.within(0..self.machines.len() as u64) as usize];
-            let Some(serving) = machine.serving() else { continue };
-            let patience = Duration::from_millis(self.random.within(20..3_000));
-            let mut ended = serving.ended.clone();
-            let call = timeout(patience, serving.process.run(self.call(&serving)));
-            tokio::select! {
-                biased;
-                _ = ended.wait_for(|ended| *ended) => {}
-                _ = call => {}
+        while !self.is_stopping() {
+            if let Some(serving) = self.any_serving().await {
+                self.wait(&serving, self.call(&serving)).await;
             }
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// A node, a moment from now; `None` if it does not serve then.
+    async fn any_serving(&self) -> Option<Serving> {
+        sleep(Duration::from_micros(self.random.within(1_000..80_000))).await;
+        let machine = &self.machines[self.random.within(0..self.machines.len() as u64) as usize];
+        machine.serving()
+    }
+
+    /// Waits for the answer to a call, for a while or until the node ends.
+    async fn wait<T>(&self, serving: &Serving, call: impl Future<Output = T>) -> Option<T> {
+        let patience = Duration::from_millis(self.random.within(20..3_000));
+        let mut ended = serving.ended.clone();
+        let call = timeout(patience, serving.process.run(call));
+        tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => None,
+            answer = call => answer.ok(),
         }
     }
 
@@ -282,8 +313,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Reads once more, at a healed node.
+    /// Reads once more, at a healed node, and lists the registers.
     pub(crate) async fn check_promises(&self, serving: &Serving) -> Outcome {
-        self.read(serving).await
+        self.read(serving).await?;
+        self.check_registers(serving).await
     }
 }

@@ -365,6 +365,15 @@ async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
     Ok(DataDir::open_moved(&options.data, options.fresh_store, options.node_id)?)
 }
 
+/// Draws a key that no other is like. Each run has a process of its own, so the same run draws the same keys.
+fn draw_key() -> std::io::Result<[u8; 32]> {
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    let stream = Random::new(DRAWN.fetch_add(1, Ordering::Relaxed), "keys");
+    let mut key = [0; 32];
+    key.chunks_mut(8).for_each(|part| part.copy_from_slice(&stream.next().to_be_bytes()));
+    Ok(key)
+}
+
 async fn assemble(
     site: &Site,
     (incarnation, level): (Incarnation, u32),
@@ -384,7 +393,7 @@ async fn assemble(
             sequence_memory: SEQUENCE_MEMORY,
             json_numbers: Default::default(),
         },
-        draw_key: || Ok([7; 32]),
+        draw_key,
     };
     let oracle = Arc::clone(&site.oracle);
     let state = |draw_key, listener| StateReplica::supporting(level, draw_key, listener);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mintleaf_core::limits::ID_END;
-use mintleaf_core::shape::{Leadership, Line, Shape};
+use mintleaf_core::shape::{Kind, Leadership, Line, Shape};
 use mintleaf_core::state::{Actor, Change, Command, Protection, Response, Stamp, State};
 use mintleaf_core::tag::BizTag;
 
-use crate::oracle::{Name, Part};
+use crate::oracle::{Key, Name, Number, Part};
 
 /// The next id of each line in a state. If its tag does not exist there, this is the id that the line would
 /// begin with if the tag were made now. For a period that is refused for good, it lies above all ids.
@@ -18,6 +18,23 @@ pub(crate) fn next_ids<'a>(
 ) -> BTreeMap<&'a Name, u64> {
     let mut probe = state.clone();
     lines.map(|line| (line, next_id(&mut probe, line))).collect()
+}
+
+/// The numbers that keys of registers have in a state, of deleted registers too.
+pub(crate) fn registered_in<'a>(
+    state: &State,
+    keys: impl Iterator<Item = &'a Key>,
+) -> BTreeMap<Key, Number> {
+    let mut probe = state.clone();
+    let number = |of: &'a Key| {
+        let (tag, key) = of;
+        if probe.tag(tag).is_none() {
+            create(&mut probe, tag);
+        }
+        let found = probe.registered(tag, key)?;
+        Some((of.clone(), (found.period, found.number)))
+    };
+    keys.filter_map(number).collect()
 }
 
 fn next_id(probe: &mut State, (name, part): &Name) -> u64 {
@@ -54,9 +71,16 @@ fn grabbed(
     let (term, leader_id) = (1, 1);
     let by = Leadership { node_id: leader_id, nonce: 0, term };
     let by = shape.is_some_and(|shape| shape.needs_leadership()).then_some(by);
-    let grab = Command::GrabLine { tag: tag(name), size: 1, line, by };
+    let grab = match shape.is_some_and(|shape| shape.kind == Kind::Register) {
+        // A key that has no number yet.
+        true => {
+            let key = format!("the {now_ms}").into();
+            Command::Register { tag: tag(name), key, line, keys_max: u64::MAX }
+        }
+        false => Command::GrabLine { tag: tag(name), size: 1, line, by },
+    };
     match probe.apply(Stamp { now_ms, term, leader_id }, &grab) {
-        Response::Segment { start, .. } => start,
+        Response::Segment { start, .. } | Response::Registered { number: start, .. } => start,
         Response::PeriodOver { .. } => u64::MAX,
         Response::Exhausted => ID_END,
         other => panic!("{name}: a grab of {line:?} is answered with {other:?}"),

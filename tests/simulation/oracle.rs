@@ -8,6 +8,7 @@ mod handed_out;
 pub(crate) mod histories;
 mod lines;
 mod numbers;
+mod registers;
 mod snowflakes;
 mod witness;
 
@@ -16,16 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mintleaf_core::encoding::{decode_command, decode_response};
+use mintleaf_core::limits::AHEAD_MS_MAX;
 use mintleaf_core::shape::{self, PeriodNumber};
 use mintleaf_core::snowflake::Format;
-use mintleaf_core::state::{Change, Command, Response};
+use mintleaf_core::state::{Change, Command, Raise, Response, State};
 use parking_lot::Mutex;
 
+use crate::next_ids::registered_in;
 use crate::trace::Trace;
 use handed_out::{HandedOut, Snowflakes};
-pub(crate) use handed_out::{Name, Part};
+pub(crate) use handed_out::{Name, Part, Worker};
 pub(crate) use lines::Period;
 use lines::{Line, Reserved};
+pub(crate) use registers::{Key, Number};
 use snowflakes::Window;
 pub(crate) use witness::{Witness, witnessed};
 
@@ -55,20 +59,26 @@ struct Known {
     lines: BTreeMap<Name, Line>,
     /// The periods of tags that have any reserved ids.
     periods: BTreeMap<(String, PeriodNumber), Part>,
-    /// By worker id, then by the nonce of the grant.
-    windows: BTreeMap<u16, BTreeMap<u128, Window>>,
-    fences: BTreeMap<u16, u64>,
+    /// By worker id, then by the nonce of the grant or of the lease.
+    windows: BTreeMap<Worker, BTreeMap<u128, Window>>,
+    fences: BTreeMap<Worker, u64>,
     /// The snowflake floor.
     floor_ms: u64,
+    /// No lease of a pool begins below it.
+    leases_from_ms: u64,
     /// How often a window was bound by a floor.
     floor_events: u64,
     snowflake_highest: BTreeMap<Incarnation, u64>,
     /// For each incarnation, the tags that are frozen in its replica, and the command that froze each.
     frozen: BTreeMap<(Incarnation, String), usize>,
-    /// By strict tag, the period and the end of the highest ids that any client was given.
+    /// By strict tag or register, the period and the end of the highest ids that any client was given.
     strict: BTreeMap<String, (Period, u64)>,
     /// By sequence and key, the end of the highest numbers that any client was given.
     numbers: BTreeMap<(String, Box<str>), u64>,
+    /// The number of each key of a register.
+    registered: BTreeMap<Key, Number>,
+    /// The keys of registers that a client ever asked for, and what had been answered of the register by then.
+    asked: BTreeMap<Key, Number>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
     /// The latest stamp of a command, in Unix milliseconds.
@@ -98,10 +108,11 @@ impl Oracle {
         Self { trace, format, known, handed_out, snowflakes, is_restored, beside_from_ms }
     }
 
-    /// The judge of a cluster that is restored from a copy of this one, or of its copies, and whose windows
-    /// begin at `floor_ms`. Ids must not repeat across both clusters. Snowflakes may, if the old cluster
-    /// continues `beside` the new one.
-    pub(crate) fn of_the_restored(&self, floor_ms: u64, beside: bool) -> Self {
+    /// The judge of a cluster that is restored from a copy of this one, or of its copies, and raised. Ids must not
+    /// repeat across both clusters. Snowflakes may, and stamps of leases, if the old cluster continues `beside` the new
+    /// one.
+    pub(crate) fn of_the_restored(&self, copy: &State, raise: &Raise, beside: bool) -> Self {
+        let floor_ms = raise.floor_ms;
         let (trace, handed_out) = (Arc::clone(&self.trace), Arc::clone(&self.handed_out));
         let shared = || Arc::clone(&self.snowflakes);
         let snowflakes = if beside { Arc::default() } else { shared() };
@@ -112,9 +123,17 @@ impl Oracle {
         let without_periods = |(tag, (period, end)): (&String, &(Period, u64))| {
             period.is_none().then(|| (tag.clone(), (None, *end)))
         };
+        let named = raise.lasts.iter().flat_map(|(tag, lasts)| {
+            // Behind its named number a register has no gap.
+            lasts.values().map(|last| ((tag.as_str().to_owned(), Part::Whole), Line::behind(*last)))
+        });
         let known = Known {
             floor_ms,
+            leases_from_ms: floor_ms + AHEAD_MS_MAX,
             clock_ms: before.clock_ms,
+            lines: named.collect(),
+            registered: registered_in(copy, before.asked.keys()),
+            asked: before.asked.keys().map(|key| (key.clone(), Number::default())).collect(),
             strict: before.strict.iter().filter_map(without_periods).collect(),
             numbers: before.numbers.clone(),
             ..Known::default()
@@ -214,44 +233,44 @@ impl Oracle {
                 self.row_shown(known, &row, shape.as_deref());
             }
             (
+                Command::Register { tag, key, line, .. },
+                Response::Registered { number, period, is_new },
+            ) => {
+                let of = (tag.as_str().to_owned(), key);
+                self.registered(known, of, line, ((period, number), is_new, now_ms));
+            }
+            (
                 Command::AcquireWorker { nonce, node_id, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
-                let fence = known.fences.insert(worker_id, fence_ms).unwrap_or(0);
-                if floor_ms < fence.max(known.floor_ms)
-                    || Incarnation::of_nonce(nonce).node_id != node_id
-                {
-                    self.broken(format_args!("worker {worker_id}: {floor_ms} below {fence}"));
+                if Incarnation::of_nonce(nonce).node_id != node_id {
+                    self.broken(format_args!("worker {worker_id}: granted to a stranger"));
                 }
-                let (first_ms, floors) = (floor_ms, Vec::new());
-                let window = Window { first_ms, floor_ms, fence_ms, floors, shown_ms: 0 };
-                known.windows.entry(worker_id).or_default().insert(nonce, window);
+                self.granted(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms);
             }
+            (
+                Command::LeaseWorker { pool, nonce, .. },
+                Response::Window { worker_id, floor_ms, fence_ms },
+            ) => self.granted(known, (Worker::of(&pool, worker_id), nonce), floor_ms, fence_ms),
             (
                 Command::RenewWorker { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => {
-                let fence = known.fences.insert(worker_id, fence_ms).unwrap_or(0);
-                let window = known.windows.get_mut(&worker_id).and_then(|all| all.get_mut(&nonce));
-                match window {
-                    Some(held) if held.floor_ms == floor_ms && held.fence_ms == fence => {
-                        held.fence_ms = fence_ms.max(fence);
-                        if floor_ms < known.floor_ms {
-                            self.broken(format_args!(
-                                "worker {worker_id}: extended below the floor"
-                            ));
-                        }
-                    }
-                    _ => self.broken(format_args!("worker {worker_id}: renewed by a stranger")),
-                }
-            }
+            ) => self.renewed(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms),
+            (
+                Command::RenewLease { pool, nonce, .. },
+                Response::Window { worker_id, floor_ms, fence_ms },
+            ) => self.renewed(known, (Worker::of(&pool, worker_id), nonce), floor_ms, fence_ms),
             (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {
-                self.released(known, worker_id, nonce, unused_from_ms);
+                self.released(known, (Worker::own(worker_id), nonce), unused_from_ms);
             }
+            (
+                Command::GiveBackLease { pool, worker_id, nonce, unused_from_ms },
+                Response::Noted,
+            ) => self.released(known, (Worker::of(&pool, worker_id), nonce), unused_from_ms),
             (
                 Command::LiftWindow { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => self.lifted(known, (worker_id, nonce), floor_ms, fence_ms),
+            ) => self.lifted(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms),
             (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
                 if before_ms != known.floor_ms || floor_ms < before_ms {
                     self.broken(format_args!(

@@ -64,7 +64,8 @@ impl Ordeal {
     /// Clients of this cluster; `name` is that of their stream of random numbers.
     pub(crate) fn clients(&self, name: &str) -> Arc<Clients> {
         let (oracle, trace) = (Arc::clone(&self.site.oracle), Arc::clone(&self.site.trace));
-        Clients::new(self.machines.clone(), oracle, trace, self.random(name))
+        let has_programs = self.plan.has_programs() && self.site.sky.now().has_faults;
+        Clients::new(self.machines.clone(), oracle, trace, self.random(name), has_programs)
     }
 
     /// Carries out the whole course of the first cluster of a run.

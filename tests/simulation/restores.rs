@@ -11,18 +11,19 @@ use std::time::Duration;
 use mintleaf::replica::restore::{Copy, Plan as Restore, read_copy, restore};
 use mintleaf_core::limits::ID_END;
 use mintleaf_core::shape::RootKey;
-use mintleaf_core::state::{Raise, State, TagRow};
+use mintleaf_core::state::{LastNumbers, LineName, Raise, State, TagRow};
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::NewCluster;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::clients::Clients;
+use crate::clients::{Clients, REGISTER};
 use crate::disk::Disk;
 use crate::machine::{Machine, Site, back_up};
 use crate::net::address;
 use crate::next_ids::next_ids;
+use crate::oracle::{Name, Part};
 use crate::ordeal::{FORMING_MAX, HEALING_MAX, Ordeal};
 use crate::random::Random;
 use crate::replacement::{put_down, take_in};
@@ -250,7 +251,23 @@ impl Making<'_> {
         };
         let floor_ms = floor_ms.max(state.snowflake_floor_ms());
         old.site.trace.note(format_args!("raised by {all}, {tags:?}, to {floor_ms}"));
-        Raise { all, tags, floor_ms, root: Some(RootKey([9; 32])), ..Raise::default() }
+        let lasts = self.lasts(state, &ends, &marks);
+        Raise { all, tags, lasts, floor_ms, root: Some(RootKey([9; 32])) }
+    }
+
+    /// The last number of the register, which its owners may know.
+    fn lasts(
+        &self,
+        state: &State,
+        ends: &BTreeMap<Name, u64>,
+        marks: &BTreeMap<&Name, u64>,
+    ) -> BTreeMap<BizTag, LastNumbers> {
+        let of = (REGISTER.to_owned(), Part::Whole);
+        let end = ends.get(&of).copied().filter(|_| state.knows(REGISTER) && !self.beside);
+        // An old cluster may have gone on beside one of before, and further.
+        let end = end.filter(|end| *end >= marks[&of] && self.shelf.random.chance(50));
+        let tag = BizTag::parse(REGISTER).expect("a name");
+        end.map(|end| (tag, [(LineName::Whole, end - 1)].into())).into_iter().collect()
     }
 
     /// Makes the directory and starts its node. Returns the new cluster's machines, of which the first serves,
@@ -261,7 +278,7 @@ impl Making<'_> {
         let ids = self.node_ids().await;
         let rows = copy.state.tags_after(None, usize::MAX);
         let rows = rows.into_iter().map(|row| (row.tag.as_str().to_owned(), row.max_id)).collect();
-        let oracle = Arc::new(old.site.oracle.of_the_restored(raise.floor_ms, beside));
+        let oracle = Arc::new(old.site.oracle.of_the_restored(&copy.state, raise, beside));
         let site = Arc::new(Site {
             net: Arc::clone(&old.site.net),
             trace: Arc::clone(trace),
@@ -330,8 +347,10 @@ impl Making<'_> {
         let Some(serving) = new.machines[0].serving() else { return };
         let trace = &self.old.site.trace;
         for (tag, max_id) in rows {
-            let by = raise.tags.get(&BizTag::parse(tag).expect("a name")).unwrap_or(&raise.all);
-            let least = max_id.saturating_add(*by).min(ID_END);
+            let name = BizTag::parse(tag).expect("a name");
+            let by = raise.tags.get(&name).copied().unwrap_or(raise.all);
+            let by = if raise.lasts.contains_key(&name) { 0 } else { by };
+            let least = max_id.saturating_add(by).min(ID_END);
             let row = serving.replica.read(|state| state.tag(tag));
             // The row of a tag with several lines shows the mark of one, which may not exist yet.
             let has_one_line =

@@ -9,6 +9,7 @@ use mintleaf_core::shape::{Kind, Order};
 use mintleaf_core::tag::BizTag;
 use tokio::time::timeout;
 
+use super::registers::{REGISTER, REGISTER_OF_PERIODS};
 use super::{Clients, Outcome};
 use crate::machine::Serving;
 
@@ -80,7 +81,8 @@ impl Clients {
         let is_fault = |outcome: &Outcome| {
             matches!(outcome, Err(Error::Unavailable { .. } | Error::Overloaded))
         };
-        [strict, numbers, ids].into_iter().find(is_fault).unwrap_or(Ok(()))
+        let registered = self.take_registered(serving, &key).await;
+        [strict, numbers, ids, registered].into_iter().find(is_fault).unwrap_or(Ok(()))
     }
 
     /// Takes ids of a tag that another cluster had. Creates the tag here first if necessary.
@@ -92,6 +94,9 @@ impl Clients {
             drop(self.create_shaped(serving, tag).await);
             match tag {
                 STRICT => self.take_strict(serving, 1).await,
+                REGISTER | REGISTER_OF_PERIODS => {
+                    self.ask_for_number(serving, tag, "a key of before").await
+                }
                 SEQUENCE => {
                     let hot = &KEY_NAMES[..HOT_KEYS as usize];
                     self.take_numbers(serving, hot.iter().map(|key| (&**key, 1)).collect()).await
@@ -104,7 +109,7 @@ impl Clients {
     }
 
     /// Creates a tag with a shape, deletes it, or freezes it for a while.
-    async fn meddle(&self, serving: &Serving, tag: &str) -> Outcome {
+    pub(super) async fn meddle(&self, serving: &Serving, tag: &str) -> Outcome {
         match self.random.within(0..14) {
             0..10 => self.create_shaped(serving, tag).await,
             10..12 => self.delete_shared(serving, tag).await,
@@ -115,8 +120,12 @@ impl Clients {
     async fn create_shaped(&self, serving: &Serving, tag: &str) -> Outcome {
         let shape = self.shape_of(tag).expect("a tag with a shape");
         let tag = BizTag::parse(tag).expect("a possible name");
-        let step = if shape.kind == Kind::Keys { STEP / 4 } else { STEP };
-        let spec = TagSpec { step: Some(step), shape, ..TagSpec::default() };
+        let step = match shape.kind {
+            Kind::Register => None,
+            Kind::Keys => Some(STEP / 4),
+            Kind::Ids => Some(STEP),
+        };
+        let spec = TagSpec { step, shape, ..TagSpec::default() };
         serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
     }
 
@@ -129,6 +138,10 @@ impl Clients {
             STRICT => Some(ShapeSpec { order: Order::Strict, ..plain }),
             SEQUENCE => Some(ShapeSpec { kind: Kind::Keys, ..plain }),
             PERIODS => Some(ShapeSpec { period, time_zone, ..plain }),
+            REGISTER => Some(ShapeSpec { kind: Kind::Register, ..plain }),
+            REGISTER_OF_PERIODS => {
+                Some(ShapeSpec { kind: Kind::Register, period, time_zone, ..plain })
+            }
             STRICT_PERIODS => Some(ShapeSpec { order: Order::Strict, period, time_zone, ..plain }),
             _ => None,
         }

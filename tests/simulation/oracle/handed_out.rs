@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use mintleaf_core::shape::PeriodNumber;
+use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
 /// Disjoint ranges: start and end.
@@ -65,20 +66,47 @@ impl HandedOut {
     }
 }
 
-/// Snowflake ids that clients were given. A cluster that continues beside the one restored from its copy has a
-/// separate set.
+/// A worker id: one of the cluster's own, or one of a pool.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Worker {
+    pub(super) pool: Option<BizTag>,
+    id: u16,
+}
+
+impl Worker {
+    /// One that nodes make snowflakes with.
+    pub(super) fn own(id: u16) -> Self {
+        Self { pool: None, id }
+    }
+
+    /// One that programs lease.
+    pub(super) fn of(pool: &BizTag, id: u16) -> Self {
+        Self { pool: Some(pool.clone()), id }
+    }
+}
+
+/// Snowflake ids that clients were given, and milliseconds that programs stamped with leased worker ids. A cluster
+/// that continues beside the one restored from its copy has separate sets.
 #[derive(Default)]
-pub(super) struct Snowflakes(Mutex<Ranges>);
+pub(super) struct Snowflakes {
+    given: Mutex<Ranges>,
+    stamped: Mutex<BTreeMap<Worker, Ranges>>,
+}
 
 impl Snowflakes {
     /// Notes ids that a client was given. Returns whether no client was given any of them before.
     pub(super) fn give(&self, range: &Range<u64>) -> bool {
-        insert(&mut self.0.lock(), range)
+        insert(&mut self.given.lock(), range)
+    }
+
+    /// Notes milliseconds that a program stamped. Returns whether no program stamped any of them before.
+    pub(super) fn stamp(&self, worker: &Worker, range: &Range<u64>) -> bool {
+        insert(self.stamped.lock().entry(worker.clone()).or_default(), range)
     }
 
     /// The highest id that a client was given.
     pub(super) fn highest(&self) -> Option<u64> {
-        self.0.lock().last_key_value().map(|(_, end)| end - 1)
+        self.given.lock().last_key_value().map(|(_, end)| end - 1)
     }
 }
 

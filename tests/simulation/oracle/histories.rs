@@ -10,7 +10,7 @@ use mintleaf::service::LastNumber;
 use mintleaf_core::sequence::{SequenceKey, section_of};
 use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
 use mintleaf_core::snowflake::{Format, Layout};
-use mintleaf_core::state::{Command, Response};
+use mintleaf_core::state::{Command, Raise, Response, State};
 use mintleaf_core::tag::BizTag;
 
 use super::{Incarnation, Oracle};
@@ -288,6 +288,7 @@ impl Told {
 
     /// The cluster that was made from a copy on the evening of the first day.
     fn restored(&self, beside: bool) -> Self {
-        Self(self.0.of_the_restored(NEW_YEAR_MS + 3 * DAY_MS / 4, beside))
+        let raise = Raise { floor_ms: NEW_YEAR_MS + 3 * DAY_MS / 4, ..Raise::default() };
+        Self(self.0.of_the_restored(&State::default(), &raise, beside))
     }
 }

@@ -42,6 +42,13 @@ pub(super) struct Reserved<'a> {
     pub(super) now_ms: u64,
 }
 
+impl Line {
+    /// A line that goes on right behind this number.
+    pub(super) fn behind(last: u64) -> Self {
+        Self { max_id: last + 1, ..Self::default() }
+    }
+}
+
 impl Oracle {
     /// By line, the first id above all that this cluster and its relatives have reserved.
     pub(crate) fn ends(&self) -> BTreeMap<Name, u64> {
@@ -229,7 +236,7 @@ impl Oracle {
     }
 
     /// The part of a tag that the ids of a period belong to, or ids without a period.
-    fn part_of(&self, known: &Known, tag: &str, period: Period) -> Part {
+    pub(super) fn part_of(&self, known: &Known, tag: &str, period: Period) -> Part {
         let Some(number) = period else { return Part::Whole };
         let part = known.periods.get(&(tag.to_owned(), number)).cloned();
         part.unwrap_or_else(|| {

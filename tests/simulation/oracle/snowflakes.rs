@@ -1,12 +1,15 @@
-//! The judge's knowledge of time windows and of the snowflake floor, and its rules for snowflake ids.
+//! The judge's knowledge of time windows and of the snowflake floor, and its rules for snowflake ids and for leases.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use super::{Incarnation, Known, Oracle};
+use mintleaf::service::LeaseName;
+use mintleaf_core::tag::BizTag;
 
-/// A committed time window of one grant of a worker id.
+use super::{Incarnation, Known, Oracle, Worker};
+
+/// A committed time window of one grant of a worker id, or of one lease.
 pub(super) struct Window {
     /// Where it began when it was given.
     pub(super) first_ms: u64,
@@ -15,7 +18,7 @@ pub(super) struct Window {
     pub(super) fence_ms: u64,
     /// Pairs of an event and a floor: a call that begins after the event may be given nothing below the floor.
     pub(super) floors: Vec<(u64, u64)>,
-    /// One past the latest time in an id of this window that a client was given.
+    /// One past the latest time in an id of this window that a client was given, or that its program stamped.
     pub(super) shown_ms: u64,
 }
 
@@ -29,17 +32,60 @@ pub(crate) struct BeforeSnowflakes {
 }
 
 impl Oracle {
+    /// A worker id is given for the time of a window, or leased.
+    pub(super) fn granted(
+        &self,
+        known: &mut Known,
+        (worker, nonce): (Worker, u128),
+        floor_ms: u64,
+        fence_ms: u64,
+    ) {
+        let fence = known.fences.insert(worker.clone(), fence_ms).unwrap_or(0);
+        if floor_ms < fence.max(floor_of(known, &worker)) {
+            self.broken(format_args!("{worker:?}: {floor_ms} below {fence}"));
+        }
+        let (first_ms, floors) = (floor_ms, Vec::new());
+        let window = Window { first_ms, floor_ms, fence_ms, floors, shown_ms: 0 };
+        known.windows.entry(worker).or_default().insert(nonce, window);
+    }
+
+    /// A window or a lease is extended.
+    pub(super) fn renewed(
+        &self,
+        known: &mut Known,
+        (worker, nonce): (Worker, u128),
+        floor_ms: u64,
+        fence_ms: u64,
+    ) {
+        let fence = known.fences.insert(worker.clone(), fence_ms).unwrap_or(0);
+        if floor_ms < floor_of(known, &worker) {
+            self.broken(format_args!("{worker:?}: extended below the floor"));
+        }
+        let window = known.windows.get_mut(&worker).and_then(|all| all.get_mut(&nonce));
+        match window {
+            Some(held) if held.floor_ms == floor_ms && held.fence_ms == fence => {
+                held.fence_ms = fence_ms.max(fence);
+            }
+            _ => self.broken(format_args!("{worker:?}: renewed by a stranger")),
+        }
+    }
+
     /// A holder reports that it stamps nothing below `floor_ms` any more.
-    pub(super) fn lifted(&self, known: &mut Known, of: (u16, u128), floor_ms: u64, fence_ms: u64) {
+    pub(super) fn lifted(
+        &self,
+        known: &mut Known,
+        (worker, nonce): (Worker, u128),
+        floor_ms: u64,
+        fence_ms: u64,
+    ) {
         known.floor_events += 1;
-        let (worker_id, nonce) = of;
-        let windows = known.windows.get_mut(&worker_id);
+        let windows = known.windows.get_mut(&worker);
         match windows.and_then(|all| all.get_mut(&nonce)) {
             Some(held) if held.floor_ms <= floor_ms && held.fence_ms == fence_ms => {
                 held.floor_ms = floor_ms;
                 held.floors.push((known.floor_events, floor_ms));
             }
-            _ => self.broken(format_args!("worker {worker_id}: lifted by a stranger")),
+            _ => self.broken(format_args!("{worker:?}: lifted by a stranger")),
         }
     }
 
@@ -52,8 +98,9 @@ impl Oracle {
             self.broken(format_args!("the floor {floor_ms} was acknowledged and not committed"));
         }
         known.floor_events += 1;
-        for (worker_id, windows) in &mut known.windows {
-            let fence_ms = known.fences[worker_id];
+        let own = known.windows.iter_mut().filter(|(worker, _)| worker.pool.is_none());
+        for (worker, windows) in own {
+            let fence_ms = known.fences[worker];
             let latest = windows.values_mut().max_by_key(|window| window.first_ms);
             if let Some(window) = latest.filter(|_| fence_ms + skew_ms_max > now_ms) {
                 window.floors.push((known.floor_events, floor_ms));
@@ -64,19 +111,33 @@ impl Oracle {
     pub(super) fn released(
         &self,
         known: &mut Known,
-        worker_id: u16,
-        nonce: u128,
+        (worker, nonce): (Worker, u128),
         unused_from_ms: u64,
     ) {
-        let windows = known.windows.get_mut(&worker_id);
+        let windows = known.windows.get_mut(&worker);
         let Some(window) = windows.and_then(|all| all.get_mut(&nonce)) else {
-            return self.broken(format_args!("worker {worker_id}: released by a stranger"));
+            return self.broken(format_args!("{worker:?}: released by a stranger"));
         };
         window.fence_ms = unused_from_ms.clamp(window.floor_ms, window.fence_ms);
         if window.shown_ms > window.fence_ms {
-            self.broken(format_args!("worker {worker_id}: times were shown past the release"));
+            self.broken(format_args!("{worker:?}: times were shown past the release"));
         }
-        known.fences.insert(worker_id, window.fence_ms);
+        known.fences.insert(worker, window.fence_ms);
+    }
+
+    /// Judges milliseconds that a program has stamped with a worker id of a pool.
+    pub(crate) fn stamped(&self, pool: &BizTag, lease: LeaseName, stamps: &Range<u64>) {
+        let worker = Worker::of(pool, lease.worker_id);
+        let is_new = self.snowflakes.stamp(&worker, stamps);
+        self.check_once(format_args!("{worker:?}"), stamps, is_new);
+        let windows = &mut self.known.lock().windows;
+        let window = windows.get_mut(&worker).and_then(|all| all.get_mut(&lease.nonce));
+        match window {
+            Some(held) if held.first_ms <= stamps.start && stamps.end <= held.fence_ms => {
+                held.shown_ms = held.shown_ms.max(stamps.end);
+            }
+            _ => self.broken(format_args!("{worker:?}: {stamps:?} lies outside of {lease:?}")),
+        }
     }
 
     /// The constraints on the snowflake ids of a call that begins now.
@@ -99,7 +160,8 @@ impl Oracle {
             self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
             self.check_once(format_args!("snowflake"), range, self.snowflakes.give(range));
             let parts = self.format.decode(range.start).expect("an id of this format");
-            let windows = known.windows.get_mut(&parts.worker_id).map(BTreeMap::iter_mut);
+            let windows =
+                known.windows.get_mut(&Worker::own(parts.worker_id)).map(BTreeMap::iter_mut);
             let own = windows.into_iter().flatten().find(|(nonce, window)| {
                 Incarnation::of_nonce(**nonce) == incarnation
                     && (window.first_ms..window.fence_ms).contains(&parts.time_ms)
@@ -123,4 +185,9 @@ impl Oracle {
             *highest = range.end.max(*highest);
         }
     }
+}
+
+/// The first millisecond that a window of this worker id may have.
+fn floor_of(known: &Known, worker: &Worker) -> u64 {
+    if worker.pool.is_some() { known.leases_from_ms } else { known.floor_ms }
 }
