@@ -24,6 +24,7 @@ use crate::tag::BizTag;
 
 /// All pools, with the names of those that were deleted.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(test, derive(Eq, Hash))]
 pub(crate) struct LeasePools {
     pools: BTreeMap<BizTag, Arc<LeasePool>>,
     /// No lease of any pool begins below it. It rises when a copy becomes the state of a new cluster, whose old leases
@@ -33,6 +34,7 @@ pub(crate) struct LeasePools {
 
 /// One pool. A copy of the state shares it until its next change.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(test, derive(Eq, Hash))]
 pub(crate) struct LeasePool {
     /// `None` once the pool was deleted.
     workers: Option<PoolWorkers>,
@@ -49,6 +51,7 @@ pub(crate) struct LeasePool {
 
 /// One worker id of a pool that was ever leased.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Eq, Hash))]
 pub(crate) struct Lease {
     entry: WorkerEntry,
     /// What the holder calls itself.

@@ -6,6 +6,7 @@ use crate::snowflake::WorkerPool;
 
 /// The worker ids of a pool.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Hash))]
 pub struct PoolWorkers {
     /// All of them.
     pub workers: WorkerPool,

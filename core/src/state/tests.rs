@@ -1,6 +1,7 @@
 //! Properties that hold for every run of commands. The golden scripts show what single commands do.
 
 mod import;
+mod lease_model;
 mod model;
 mod register_model;
 mod registers;
