@@ -1,18 +1,19 @@
-//! Small histories of sequences and of tags with periods. Each breaks one promise, or none, and the judge must
-//! find that. Every campaign begins with them, because a judge that finds nothing may be unable to find
+//! Small histories of sequences, of tags with periods, of registers and of leases. Each breaks one promise, or none,
+//! and the judge must find that. Every campaign begins with them, because a judge that finds nothing may be unable to find
 //! anything.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mintleaf::service::LastNumber;
+use mintleaf::service::{LastNumber, LeaseName, Registered};
 use mintleaf_core::sequence::{SequenceKey, section_of};
 use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
 use mintleaf_core::snowflake::{Format, Layout};
 use mintleaf_core::state::{Command, Raise, Response, State};
 use mintleaf_core::tag::BizTag;
 
+use super::registers::BeforeRegistered;
 use super::{Incarnation, Oracle};
 use crate::trace::Trace;
 
@@ -28,7 +29,7 @@ const NODES: [Incarnation; 2] =
 /// A history, and words of the complaint that the judge must make; `None` for no complaint.
 struct History(&'static str, fn(&Told), Option<&'static str>);
 
-const HISTORIES: [History; 19] = [
+const HISTORIES: [History; 29] = [
     History(
         "a key goes on above the section's mark after a failover, and counts for itself",
         |told| {
@@ -203,6 +204,101 @@ const HISTORIES: [History; 19] = [
         },
         None,
     ),
+    History(
+        "a register numbers keys without a gap, and finds them again",
+        |told| {
+            told.register("a", 1, true);
+            let late = told.asks("b");
+            told.told("a", 1, true, told.asks("a"));
+            told.register("b", 2, true);
+            told.told("b", 2, true, late);
+            told.register("a", 1, false);
+            told.told("a", 1, false, told.asks("a"));
+        },
+        None,
+    ),
+    History(
+        "a register leaves a number out",
+        |told| {
+            told.register("a", 1, true);
+            told.register("b", 3, true);
+        },
+        Some("leaves a gap, 2 is the next"),
+    ),
+    History(
+        "a key is numbered again",
+        |told| {
+            told.register("a", 1, true);
+            told.register("a", 2, true);
+        },
+        Some("has Some((None, 1)), and got (None, 2)"),
+    ),
+    History(
+        "a caller is answered a number that its key does not have",
+        |told| {
+            told.register("a", 1, true);
+            told.told("a", 2, false, told.asks("a"));
+        },
+        Some("says Some((None, 2)) of a, which has Some((None, 1))"),
+    ),
+    History(
+        "a key that was asked for later has a lower number",
+        |told| {
+            told.register("a", 1, true);
+            told.register("b", 2, true);
+            told.told("b", 2, false, told.asks("b"));
+            told.told("a", 1, false, told.asks("a"));
+        },
+        Some("gave a (None, 1) after (None, 3)"),
+    ),
+    History(
+        "a lease ends, another program has the worker id, and the rest of a third lease goes back",
+        |told| {
+            told.lease(1, 10..20);
+            told.stamps(1, 12..20);
+            told.lease(2, 20..30);
+            told.stamps(2, 20..23);
+            told.give_back(2, 23);
+            told.lease(3, 23..33);
+            told.stamps(3, 23..24);
+            told.stamps(1, 10..12);
+        },
+        None,
+    ),
+    History(
+        "a worker id is leased again too early",
+        |told| {
+            told.lease(1, 10..20);
+            told.lease(2, 19..29);
+        },
+        Some("19 below 20"),
+    ),
+    History(
+        "a program stamps past the end of its lease",
+        |told| {
+            told.lease(1, 10..20);
+            told.stamps(1, 19..21);
+        },
+        Some("lies outside of"),
+    ),
+    History(
+        "a program gives back what it has stamped",
+        |told| {
+            told.lease(1, 10..20);
+            told.stamps(1, 12..16);
+            told.give_back(1, 15);
+        },
+        Some("times were shown past the release"),
+    ),
+    History(
+        "a restored cluster leases what an old lease may cover",
+        |told| {
+            told.lease(1, 10..20);
+            let floor_ms = NEW_YEAR_MS + 3 * DAY_MS / 4;
+            told.restored(false).lease(2, floor_ms..floor_ms + 10);
+        },
+        Some("below 0"),
+    ),
 ];
 
 /// Judges all of them. Returns whether the judge's verdict on each is right.
@@ -284,6 +380,45 @@ impl Told {
     fn strict_ids(&self, node: usize, period: PeriodNumber, ids: Range<u64>) {
         let (of, before) = (("tag", Some(period)), self.0.highest_answered("tag"));
         self.0.given_in_strict_order(NODES[node], of, std::slice::from_ref(&ids), before);
+    }
+
+    /// A command gives the key of a register this number, or finds it.
+    fn register(&self, key: &str, number: u64, is_new: bool) {
+        let (tag, line) = (BizTag::parse("tag").expect("a tag"), Line::Whole);
+        let command = Command::Register { tag, key: key.into(), line, keys_max: 100 };
+        let reply = Response::Registered { number, period: None, is_new };
+        self.0.committed(&mut self.0.known.lock(), NEW_YEAR_MS, command, reply);
+    }
+
+    fn asks(&self, key: &str) -> BeforeRegistered {
+        self.0.asked_for("tag", key)
+    }
+
+    /// A caller is answered.
+    fn told(&self, key: &str, number: u64, is_new: bool, before: BeforeRegistered) {
+        let (text, is_formatted) = (number.to_string(), false);
+        let told = Registered { number, period: None, text, is_formatted, is_new };
+        self.0.told_number(NODES[0], ("tag", key), &told, before);
+    }
+
+    /// A worker id is leased for these milliseconds.
+    fn lease(&self, nonce: u128, ms: Range<u64>) {
+        let pool = BizTag::parse("pool").expect("a name");
+        let command =
+            Command::LeaseWorker { pool, nonce, holder: "a program".into(), window_ms: 10 };
+        let reply = Response::Window { worker_id: 7, floor_ms: ms.start, fence_ms: ms.end };
+        self.0.committed(&mut self.0.known.lock(), NEW_YEAR_MS, command, reply);
+    }
+
+    fn stamps(&self, nonce: u128, ms: Range<u64>) {
+        let pool = BizTag::parse("pool").expect("a name");
+        self.0.stamped(&pool, LeaseName { worker_id: 7, nonce }, &ms);
+    }
+
+    fn give_back(&self, nonce: u128, unused_from_ms: u64) {
+        let pool = BizTag::parse("pool").expect("a name");
+        let command = Command::GiveBackLease { pool, worker_id: 7, nonce, unused_from_ms };
+        self.0.committed(&mut self.0.known.lock(), NEW_YEAR_MS, command, Response::Noted);
     }
 
     /// The cluster that was made from a copy on the evening of the first day.
