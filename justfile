@@ -47,6 +47,11 @@ mutants *ARGS:
 package:
     scripts/package
 
+# All that a release consists of, and a first id from each part: just release 0.3.0
+release VERSION:
+    scripts/release {{VERSION}}
+    scripts/release-check target/release-{{VERSION}}
+
 # What CI runs; just ci check test
 ci *ARGS:
     .ci/run {{ARGS}}

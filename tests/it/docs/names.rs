@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::commands::{faults, help_of};
 use super::{document, none, root, user_documents};
@@ -248,10 +249,40 @@ fn the_release_of_rust_and_the_version_are_named() {
     let version = env!("CARGO_PKG_VERSION");
     let section = version.strip_suffix("-dev").map_or(version, |_| "Unreleased");
     assert!(named("CHANGELOG.md", &format!("\n## {section}")), "no section {section}");
-    // Maven's word for what is between two releases.
-    let artifact = format!("<version>{}</version>", version.replace("-dev", "-SNAPSHOT"));
-    assert!(named("clients/java/pom.xml", &artifact), "clients/java/pom.xml lacks {artifact}");
-    assert!(named("clients/java/README.md", &artifact), "clients/java/README.md lacks {artifact}");
+}
+
+/// What `scripts/release` with these arguments says, in a directory that has the script.
+fn release(directory: &Path, arguments: &[&str]) -> String {
+    let run = Command::new(directory.join("scripts/release")).args(arguments).output().unwrap();
+    let said = [run.stdout, run.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(run.status.success(), "scripts/release {arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn every_manifest_has_the_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(release(root(), &["--versions"]), format!("every manifest has {version}\n"));
+}
+
+#[test]
+fn a_new_version_is_written_into_every_manifest_and_back() {
+    let copy = tempfile::tempdir().unwrap();
+    let cp = r#"cp --parents scripts/release Cargo.toml Cargo.lock clients/*/package.json clients/*/pyproject.toml \
+        clients/go/client.go clients/java/README.md clients/java/pom.xml clients/java/*/pom.xml deploy/helm/Chart.yaml "$0""#;
+    let status = Command::new("sh").args(["-c", cp]).arg(copy.path()).current_dir(root()).status();
+    assert!(status.unwrap().success());
+    for version in ["91.2.3", "91.3.0-dev"] {
+        let said = release(copy.path(), &["--set", version]);
+        assert_eq!(said, format!("every manifest has {version}\n"));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    release(copy.path(), &["--set", version]);
+    let differ = Command::new("diff").arg("-r").args([copy.path(), root()]).output().unwrap();
+    let differ = String::from_utf8(differ.stdout).unwrap();
+    let lines: Vec<_> = differ.lines().filter(|line| !line.starts_with("Only in")).collect();
+    assert_eq!(lines, [""; 0]);
 }
 
 /// All scripts, as one calls them from the repository's directory.
