@@ -5,7 +5,7 @@
 #
 # Of a binary that scripts/package has made, without Rust:
 #
-#   docker build --build-context build=target/package/image --tag mintleaf .
+#   docker build --build-context build=target/package --tag mintleaf .
 
 FROM rust:1.95-alpine AS build
 # hadolint ignore=DL3018
