@@ -39,6 +39,7 @@
 //!   snapshot       a state as sections, and back
 //!   shared_table   entries by name, copied by sharing
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
+//!       tag_leaf   tags as they lie in memory
 //!     shaped_entry the shape of a tag that is not plain, and its lines
 //!       period_lines, section_lines   the marks of periods, and of the sections of a sequence
 //!         line_names  what lines are called, and what an operator says of some
@@ -84,6 +85,7 @@ mod stamp;
 mod step_bound;
 mod tag_entry;
 mod tag_fields;
+mod tag_leaf;
 mod watermark;
 mod window_bounds;
 mod worker_entries;

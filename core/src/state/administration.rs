@@ -157,7 +157,7 @@ impl State {
     /// that the name was ever given, and above the ids that the cluster before a restore may have given of it.
     pub fn first_mark(&self, name: &str, start: u64) -> u64 {
         match self.entries.get(name) {
-            Some(entry) => start.max(entry.max_id()),
+            Some(tag) => start.max(tag.entry.max_id()),
             None => start.saturating_add(self.advance).min(ID_END),
         }
     }

@@ -17,8 +17,9 @@ use super::shaped_entry::{LineGrab, ShapedEntry};
 use super::shared_table::{Named, SharedTable};
 use super::stamp::Stamp;
 use super::step_bound::StepBound;
-use super::tag_entry::{TagEntry, TagRow};
+use super::tag_entry::{NamedTag, TagEntry, TagRow};
 use super::tag_fields::TagFields;
+use super::tag_leaf::TagTable;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
 use crate::shape::{Kind, Leadership, Line, PeriodNumber, RootKey, Shape};
@@ -45,11 +46,11 @@ pub struct State {
     /// The highest stamp of any applied command: time as the log knows it, which never steps back.
     pub(super) clock_ms: u64,
     /// Every tag ever created, deleted ones included.
-    pub(super) entries: SharedTable<TagEntry>,
+    pub(super) entries: TagTable,
     /// The shapes and lines of all tags that are, or were, shaped.
-    pub(super) shaped: SharedTable<ShapedEntry>,
+    pub(super) shaped: SharedTable<Vec<ShapedEntry>>,
     /// The bounds of grabs, of the existing tags that have one.
-    pub(super) step_bounds: SharedTable<StepBound>,
+    pub(super) step_bounds: SharedTable<Vec<StepBound>>,
     /// How many tags are not deleted.
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
@@ -166,7 +167,7 @@ impl State {
 
     /// The row of a tag that exists.
     pub fn tag(&self, tag: &str) -> Option<TagRow> {
-        self.entries.get(tag).and_then(|entry| self.row_of(entry))
+        self.entries.get(tag).and_then(|tag| self.row_of(&tag))
     }
 
     /// The shape of a name that has or had a shaped tag; `None` for a plain tag, and for a name that no tag ever had.
@@ -176,19 +177,19 @@ impl State {
 
     /// The protection of a tag that exists: what keeps callers from taking its ids.
     pub fn protection(&self, tag: &str) -> Option<Protection> {
-        self.entries.get(tag).filter(|entry| entry.is_live()).map(TagEntry::protection)
+        self.live(tag).map(|entry| entry.protection())
     }
 
     /// The first number that is not reserved in a section of a sequence that exists.
     pub fn section_end(&self, tag: &str, section: u16) -> Option<u64> {
-        self.entries.get(tag).filter(|entry| entry.is_live())?;
+        self.live(tag)?;
         self.shaped.get(tag)?.section_end(section)
     }
 
     /// Up to `limit` rows in the order of their names, beginning after the name `after`, which need
     /// not exist.
     pub fn tags_after(&self, after: Option<&str>, limit: usize) -> Vec<TagRow> {
-        self.entries.after(after).filter_map(|entry| self.row_of(entry)).take(limit).collect()
+        self.entries.after(after).filter_map(|tag| self.row_of(&tag)).take(limit).collect()
     }
 
     /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name `after`,
@@ -203,16 +204,16 @@ impl State {
     ) -> TagPage {
         let mut page = TagPage::default();
         let mut last = None;
-        for (visited, entry) in self.entries.beginning_with(prefix, after).enumerate() {
-            let row = self.row_of(entry);
+        for (visited, tag) in self.entries.beginning_with(prefix, after).enumerate() {
+            let row = self.row_of(&tag);
             let is_next =
                 row.as_ref().is_some_and(|row| page.rows.len() == limit || !has_room(row));
             if is_next || visited == VISITED_MAX {
-                page.next = last.map(TagEntry::tag).cloned();
+                page.next = last.as_ref().map(NamedTag::tag);
                 break;
             }
             page.rows.extend(row);
-            last = Some(entry);
+            last = Some(tag);
         }
         page
     }
@@ -358,7 +359,7 @@ impl State {
 
     /// The shape of a register that exists.
     fn register_shape(&self, tag: &str) -> Option<&Arc<Shape>> {
-        self.entries.get(tag).filter(|entry| entry.is_live())?;
+        self.live(tag)?;
         self.shape(tag).filter(|shape| shape.kind == Kind::Register)
     }
 
@@ -377,19 +378,22 @@ impl State {
             _ => false,
         };
         let start = self.first_mark(tag.as_str(), start);
-        let entry = match self.entries.get_mut(tag.as_str()) {
-            Some(entry) if entry.is_live() => return Response::TagExists,
-            Some(_) if !is_alike => return Response::OtherShape,
-            Some(entry) => entry,
+        let create =
+            |entry: &mut TagEntry| entry.create(step, start, description, protection, now_ms);
+        match self.entries.get(tag.as_str()).map(|tag| tag.entry.is_live()) {
+            Some(true) => return Response::TagExists,
+            Some(false) if !is_alike => return Response::OtherShape,
+            Some(false) => _ = self.entries.change(tag.as_str(), create),
             None => {
                 if let Some(shape) = shape {
                     let Some(shape) = self.keyed(tag, shape) else { return Response::NoRootKey };
                     self.shaped.insert(ShapedEntry::new(tag.clone(), shape, self.advance));
                 }
-                self.entries.insert(TagEntry::unborn(tag.clone()))
+                let mut entry = TagEntry::unborn();
+                create(&mut entry);
+                self.entries.insert(NamedTag { name: tag.as_str(), entry: entry.borrowed() });
             }
-        };
-        entry.create(step, start, description, protection, now_ms);
+        }
         self.tags += 1;
         self.bound_steps(tag, step_max);
         self.shown(tag)
@@ -418,9 +422,9 @@ impl State {
     }
 
     /// The row of a tag that exists; `None` for a tombstone.
-    fn row_of(&self, entry: &TagEntry) -> Option<TagRow> {
-        let row = TagRow { step_max: self.step_max(entry.name()), ..entry.row()? };
-        let Some(shaped) = self.shaped.get(entry.name()) else { return Some(row) };
+    fn row_of(&self, tag: &NamedTag<&str, &str>) -> Option<TagRow> {
+        let row = TagRow { step_max: self.step_max(tag.name()), ..tag.row()? };
+        let Some(shaped) = self.shaped.get(tag.name()) else { return Some(row) };
         let max_id = shaped.max_id().unwrap_or(row.max_id);
         Some(TagRow { max_id, shape: Some(Arc::clone(shaped.shape())), ..row })
     }
@@ -435,26 +439,29 @@ impl State {
         let now_ms = self.clock_ms;
         let bound = step_max.unwrap_or_else(|| self.step_max(tag.as_str()));
         let takes_max_id = self.shape(tag.as_str()).is_none_or(|shape| shape.takes_max_id());
-        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        let Some(entry) = self.live(tag.as_str()) else { return Response::UnknownTag };
         if fields.max_id.is_some() && !takes_max_id {
             return Response::OtherShape;
         }
         if !(Steps { step: fields.step.unwrap_or(entry.step()), step_max: bound }).is_sound() {
             return Response::Invalid { what: OutOfBounds::StepMax };
         }
-        match entry.update(fields, now_ms) {
-            Ok(()) => {
+        match self.entries.change(tag.as_str(), |entry| entry.update(fields, now_ms)) {
+            Some(Ok(())) => {
                 self.bound_steps(tag, bound);
                 self.shown(tag)
             }
-            Err(max_id) => Response::MaxIdBehind { max_id },
+            Some(Err(max_id)) => Response::MaxIdBehind { max_id },
+            None => Response::UnknownTag,
         }
     }
 
     pub(super) fn delete(&mut self, tag: &BizTag) -> Response {
         let now_ms = self.clock_ms;
-        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
-        entry.delete(now_ms);
+        if self.live(tag.as_str()).is_none() {
+            return Response::UnknownTag;
+        }
+        self.entries.change(tag.as_str(), |entry| entry.delete(now_ms));
         self.tags -= 1;
         self.bound_steps(tag, None);
         Response::Deleted
@@ -464,16 +471,17 @@ impl State {
         let now_ms = self.clock_ms;
         let is_shaped = self.shape(tag.as_str()).is_some();
         let step_max = self.step_max(tag.as_str());
-        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
-        if is_shaped {
-            return Response::OtherShape;
-        }
-        if entry.protection().frozen {
-            return Response::Frozen;
-        }
-        let steps = Steps { step: entry.step(), step_max };
-        let ids = entry.grab(steps.size(size), ID_END, now_ms);
-        ids.map_or(Response::Exhausted, |ids| Response::of_segment(ids, steps))
+        self.entries.change_live(tag.as_str(), |entry| {
+            if is_shaped {
+                return Response::OtherShape;
+            }
+            if entry.protection().frozen {
+                return Response::Frozen;
+            }
+            let steps = Steps { step: entry.step(), step_max };
+            let ids = entry.grab(steps.size(size), ID_END, now_ms);
+            ids.map_or(Response::Exhausted, |ids| Response::of_segment(ids, steps))
+        })
     }
 
     fn grab_line(
@@ -484,11 +492,12 @@ impl State {
     ) -> Response {
         let step_max = self.step_max(tag.as_str());
         let times = self.line_times();
-        let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
-        let Some(entry) = entry else { return Response::UnknownTag };
-        let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
-        let steps = Steps { step: entry.step(), step_max };
-        shaped.grab(entry, LineGrab { size, steps, line, by }, stamp, times)
+        let Self { entries, shaped, .. } = self;
+        entries.change_live(tag.as_str(), |entry| {
+            let Some(shaped) = shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
+            let steps = Steps { step: entry.step(), step_max };
+            shaped.grab(entry, LineGrab { size, steps, line, by }, stamp, times)
+        })
     }
 
     /// Finds the number of a key, or gives it the next one.
@@ -500,24 +509,25 @@ impl State {
         stamp: Stamp,
     ) -> Response {
         let times = self.line_times();
-        let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
-        let Some(entry) = entry else { return Response::UnknownTag };
-        let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
-        if let Some(found) = self.registers.get(tag.as_str(), key) {
-            let RegisterEntry { number, period, .. } = found;
-            return Response::Registered { number, period, is_new: false };
-        }
-        if self.registers.keys() >= keys_max {
-            return Response::TooManyKeys;
-        }
-        let number = match shaped.next_number(entry, line, stamp, times) {
-            Ok(number) => number,
-            Err(rejection) => return rejection,
-        };
-        let period = line.period();
-        let new = RegisterEntry { key: key.into(), number, period, time_ms: stamp.now_ms };
-        self.registers.push(tag, &new);
-        Response::Registered { number, period, is_new: true }
+        let Self { entries, shaped, registers, .. } = self;
+        entries.change_live(tag.as_str(), |entry| {
+            let Some(shaped) = shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
+            if let Some(found) = registers.get(tag.as_str(), key) {
+                let RegisterEntry { number, period, .. } = found;
+                return Response::Registered { number, period, is_new: false };
+            }
+            if registers.keys() >= keys_max {
+                return Response::TooManyKeys;
+            }
+            let number = match shaped.next_number(entry, line, stamp, times) {
+                Ok(number) => number,
+                Err(rejection) => return rejection,
+            };
+            let period = line.period();
+            let new = RegisterEntry { key: key.into(), number, period, time_ms: stamp.now_ms };
+            registers.push(tag, &new);
+            Response::Registered { number, period, is_new: true }
+        })
     }
 
     /// The state's time, and until when periods may have begun that the cluster before a restore used.
@@ -543,7 +553,8 @@ impl State {
         }
     }
 
-    fn live(&mut self, tag: &BizTag) -> Option<&mut TagEntry> {
-        self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live())
+    /// The entry of a tag that exists.
+    fn live(&self, tag: &str) -> Option<TagEntry<&str>> {
+        self.entries.get(tag).map(|tag| tag.entry).filter(TagEntry::is_live)
     }
 }

@@ -2,8 +2,7 @@
 
 use super::apply::State;
 use super::shaped_entry::ShapedEntry;
-use super::shared_table::Named;
-use super::tag_entry::TagEntry;
+use super::tag_entry::NamedTag;
 use crate::limits::ID_END;
 use crate::tag::BizTag;
 
@@ -23,24 +22,24 @@ impl State {
     /// The tag that is nearest to its end among `HEADROOM_VISITED` entries behind the name `after`.
     pub fn headroom_after(&self, after: Option<&str>) -> HeadroomPage {
         let mut page = HeadroomPage::default();
-        for (at, entry) in self.entries.after(after).enumerate() {
+        for (at, tag) in self.entries.after(after).enumerate() {
             if at == HEADROOM_VISITED {
                 break;
             }
-            page.next = (at + 1 == HEADROOM_VISITED).then(|| entry.tag().clone());
-            let left = self.headroom(entry);
+            page.next = (at + 1 == HEADROOM_VISITED).then(|| tag.tag());
+            let left = self.headroom(&tag);
             let is_lowest = page.lowest.as_ref().is_none_or(|(lowest, _)| left < *lowest);
-            if entry.is_live() && is_lowest {
-                page.lowest = Some((left, entry.tag().clone()));
+            if tag.entry.is_live() && is_lowest {
+                page.lowest = Some((left, tag.tag()));
             }
         }
         page
     }
 
     /// The share of its ids that is left of a tag: of its latest period, where it has periods.
-    fn headroom(&self, entry: &TagEntry) -> f64 {
-        let shaped = self.shaped.get(entry.name());
-        let max_id = shaped.and_then(ShapedEntry::max_id).unwrap_or(entry.max_id());
+    fn headroom(&self, tag: &NamedTag<&str, &str>) -> f64 {
+        let shaped = self.shaped.get(tag.name);
+        let max_id = shaped.and_then(ShapedEntry::max_id).unwrap_or(tag.entry.max_id());
         let end = shaped.map_or(ID_END, |shaped| shaped.shape().line_end());
         end.saturating_sub(max_id) as f64 / end as f64
     }

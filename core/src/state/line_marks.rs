@@ -13,12 +13,12 @@ use crate::tag::BizTag;
 impl State {
     /// Every line with its mark, deleted tags among them, in the order of the tags.
     pub fn line_marks(&self) -> impl Iterator<Item = LineMark> {
-        self.entries.after(None).flat_map(|entry| {
-            let shaped = self.shaped.get(entry.tag().as_str());
+        self.entries.after(None).flat_map(|tag| {
+            let shaped = self.shaped.get(tag.name);
             let kind = shaped.map_or(Kind::Ids, |shaped| shaped.shape().kind);
-            let whole = || vec![(LineName::Whole, entry.max_id())];
+            let whole = || vec![(LineName::Whole, tag.entry.max_id())];
             let lines = shaped.and_then(ShapedEntry::lines).unwrap_or_else(whole);
-            let tag = entry.tag().clone();
+            let tag = tag.tag();
             lines.into_iter().map(move |(line, mark)| LineMark {
                 tag: tag.clone(),
                 line,
@@ -46,7 +46,7 @@ impl State {
             None => self
                 .entries
                 .get(tag.as_str())
-                .map(|it| (LineName::Whole, it.max_id()))
+                .map(|tag| (LineName::Whole, tag.entry.max_id()))
                 .into_iter()
                 .collect(),
         };

@@ -48,6 +48,11 @@ impl Condition {
         Self(LIVE | frozen | (protection.rate_limit.unwrap_or(0) << RATE_SHIFT))
     }
 
+    /// Its number.
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
     pub(super) fn is_live(self) -> bool {
         self.0 & LIVE != 0
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use super::apply::State;
 use super::level::{LEVEL_MAX, first_version_of};
 use super::line_names::{LastNumbers, LineName, RaiseError};
+use super::shared_table::Named;
 use crate::shape::RootKey;
 use crate::tag::BizTag;
 
@@ -59,14 +60,14 @@ impl State {
             periods_before,
             root,
         } = &mut self;
-        let by = |tag: &BizTag| tags.get(tag).copied().unwrap_or(0).max(*all);
+        let by = |tag: &str| tags.get(tag).copied().unwrap_or(0).max(*all);
         let none = LastNumbers::new();
-        let lasts = |tag: &BizTag| lasts.get(tag).unwrap_or(&none);
-        entries.for_each_mut(|entry| {
-            let last = lasts(entry.tag()).get(&LineName::Whole).copied();
-            entry.rise(by(entry.tag()), last);
+        let lasts = |tag: &str| lasts.get(tag).unwrap_or(&none);
+        entries.change_all(|tag, entry| {
+            let last = lasts(tag).get(&LineName::Whole).copied();
+            entry.rise(by(tag), last);
         });
-        shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag()), lasts(shaped.tag())));
+        shaped.for_each_mut(|shaped| shaped.rise(by(shaped.name()), lasts(shaped.name())));
         workers.rise(*floor_ms);
         pools.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
@@ -239,7 +240,7 @@ mod tests {
             play(&mut old, &before);
             let copy = old.clone();
             let given = play(&mut old, &since);
-            let mark = |name: &str| copy.entries.get(name).map_or(1, |entry| entry.max_id());
+            let mark = |name: &str| copy.entries.get(name).map_or(1, |tag| tag.entry.max_id());
             let moved = given.iter().map(|&(name, _, end)| end.saturating_sub(mark(name)));
             let mut new = copy.clone().raised(&by(moved.max().unwrap_or(0))).unwrap();
             for (name, start, end) in play(&mut new, &after) {

@@ -17,7 +17,7 @@ use crate::tag::BizTag;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     /// The registers that have keys.
-    table: SharedTable<Register>,
+    table: SharedTable<Vec<Register>>,
     keys: u64,
 }
 

@@ -12,7 +12,6 @@ use super::change::floor_facts;
 use super::line_names::RaiseError;
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
-use super::tag_entry::TagEntry;
 use crate::shape::Kind;
 use crate::tag::BizTag;
 
@@ -93,7 +92,7 @@ impl State {
     /// The watermark of a tag, the highest of its lines, deleted or not; 0 for an unknown name.
     fn highest_mark(&self, tag: &BizTag) -> u64 {
         let shaped = self.shaped.get(tag.as_str()).and_then(ShapedEntry::max_id);
-        shaped.or_else(|| self.entries.get(tag.as_str()).map(TagEntry::max_id)).unwrap_or(0)
+        shaped.or_else(|| self.entries.get(tag.as_str()).map(|tag| tag.entry.max_id())).unwrap_or(0)
     }
 }
 

@@ -24,7 +24,7 @@ use super::register_keys::KeyChunk;
 use super::shaped_entry::ShapedEntry;
 use super::shared_table::Named;
 use super::step_bound::StepBound;
-use super::tag_entry::TagEntry;
+use super::tag_entry::NamedTag;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
 use crate::shape::{Kind, RootKey};
@@ -85,7 +85,7 @@ pub(crate) enum Section<L, W, A, S, B, P, K> {
 
 /// A section of a state that is written.
 pub(crate) type SectionWritten<'a> = Section<
-    &'a TagEntry,
+    NamedTag<&'a str, &'a str>,
     &'a WorkerEntries,
     &'a AuditEntry,
     &'a ShapedEntry,
@@ -95,7 +95,7 @@ pub(crate) type SectionWritten<'a> = Section<
 >;
 /// A section that was read.
 pub(crate) type SectionRead =
-    Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease, KeyChunk>;
+    Section<NamedTag, WorkerEntries, AuditEntry, ShapedEntry, StepBound, Lease, KeyChunk>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -118,7 +118,7 @@ impl State {
     fn last_register_is_sound(&self) -> bool {
         let Some((tag, first, last)) = self.registers.last_ends() else { return false };
         let line = last.period.map_or(LineName::Whole, LineName::Period);
-        let (Some(entry), Some(shaped)) = (self.entries.get(tag), self.shaped.get(tag)) else {
+        let (Some(NamedTag { entry, .. }), Some(shaped)) = (self.entries.get(tag), self.shaped.get(tag)) else {
             return false;
         };
         let mark = match shaped.lines() {
@@ -257,7 +257,7 @@ impl Restorer {
         }
         match section {
             Section::Entries(chunk) => {
-                chunk.into_iter().try_for_each(|entry| self.push(entry))?;
+                chunk.iter().try_for_each(|tag| self.push(tag))?;
             }
             Section::Shaped(chunk) => {
                 chunk.into_iter().try_for_each(|shaped| self.push_shaped(shaped))?;
@@ -386,25 +386,25 @@ impl Restorer {
     }
 
     /// Adds an entry above all others.
-    fn push(&mut self, entry: TagEntry) -> Result<(), UnfitSnapshot> {
-        if !entry.is_sound() {
+    fn push(&mut self, tag: &NamedTag) -> Result<(), UnfitSnapshot> {
+        if !tag.entry.is_sound() {
             return Err(UnfitSnapshot::Malformed("a step is out of bounds"));
         }
         let last = self.state.entries.last();
-        if last.is_some_and(|last| last.name() >= entry.name()) {
+        if last.is_some_and(|last| last.name() >= tag.name()) {
             return Err(UnfitSnapshot::Malformed("its names do not ascend"));
         }
-        self.state.tags += usize::from(entry.is_live());
-        self.state.entries.insert(entry);
+        self.state.tags += usize::from(tag.entry.is_live());
+        self.state.entries.insert(tag.borrowed());
         Ok(())
     }
 
     /// Adds the bound of a tag's grabs, above all others.
     fn push_step_bound(&mut self, bound: StepBound) -> Result<(), UnfitSnapshot> {
         let State { entries, step_bounds: before, level, .. } = &mut self.state;
-        let tag = entries.get(bound.name()).filter(|entry| entry.is_live());
+        let tag = entries.get(bound.name()).filter(|tag| tag.entry.is_live());
         let step_max = Some(bound.step_max);
-        let is_sound = tag.is_some_and(|tag| Steps { step: tag.step(), step_max }.is_sound());
+        let is_sound = tag.is_some_and(|tag| Steps { step: tag.entry.step(), step_max }.is_sound());
         let ascends = before.last().is_none_or(|last| last.name() < bound.name());
         if level.number() < STEP_BOUNDS || !is_sound || !ascends {
             let why = "the bound of a grab is out of bounds, out of order, or below its level";

@@ -47,43 +47,50 @@ impl TagRow {
     }
 }
 
-/// A tag that exists, or the tombstone of one that did. An entry is never removed: its watermark
+/// A tag that exists, or the tombstone of one that did, besides its name. An entry is never removed: its watermark
 /// keeps a later tag of the same name from giving an id again.
 ///
-/// A state may hold millions of entries, so each takes 64 bytes besides its texts.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct TagEntry {
-    tag: BizTag,
-    max_id: Watermark,
-    step: u32,
-    condition: Condition,
-    created_at_ms: u64,
-    updated_at_ms: u64,
-    description: Box<str>,
+/// `D` is the description, owned or borrowed.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct TagEntry<D = Box<str>> {
+    pub(super) max_id: Watermark,
+    pub(super) step: u32,
+    pub(super) condition: Condition,
+    pub(super) created_at_ms: u64,
+    pub(super) updated_at_ms: u64,
+    pub(super) description: D,
 }
 
-impl Named for TagEntry {
+/// An entry with its name; `N` and `D` are texts, owned or borrowed. A snapshot holds this record.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct NamedTag<N = BizTag, D = Box<str>> {
+    pub(super) name: N,
+    pub(super) entry: TagEntry<D>,
+}
+
+impl<N: AsRef<str>, D> Named for NamedTag<N, D> {
     fn name(&self) -> &str {
-        self.tag.as_str()
+        self.name.as_ref()
     }
 }
 
-impl TagEntry {
-    /// The entry of a name that was never used, as yet without a tag.
-    pub(super) fn unborn(tag: BizTag) -> Self {
-        Self {
-            tag,
-            max_id: Watermark::LOWEST,
-            step: 0,
-            condition: Condition::GONE,
-            created_at_ms: 0,
-            updated_at_ms: 0,
-            description: Box::default(),
-        }
+impl NamedTag {
+    pub(super) fn borrowed(&self) -> NamedTag<&str, &str> {
+        NamedTag { name: self.name.as_str(), entry: self.entry.borrowed() }
     }
+}
 
-    pub(super) fn tag(&self) -> &BizTag {
-        &self.tag
+impl TagEntry<&str> {
+    /// The entry with a description of its own.
+    pub(super) fn owned(&self) -> TagEntry {
+        self.with(self.description.into())
+    }
+}
+
+impl<D> TagEntry<D> {
+    fn with<E>(&self, description: E) -> TagEntry<E> {
+        let Self { max_id, step, condition, created_at_ms, updated_at_ms, description: _ } = *self;
+        TagEntry { max_id, step, condition, created_at_ms, updated_at_ms, description }
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -98,14 +105,32 @@ impl TagEntry {
         self.step
     }
 
+    /// The watermark, of a deleted tag too.
+    pub(super) fn max_id(&self) -> u64 {
+        self.max_id.get()
+    }
+
     /// Whether an entry that was read could have been written. Its types have checked the rest.
     pub(super) fn is_sound(&self) -> bool {
         !self.is_live() || (1..=STEP_MAX).contains(&self.step)
     }
+}
 
-    /// The row of a tag that exists; `None` for a tombstone.
-    pub(super) fn row(&self) -> Option<TagRow> {
-        self.is_live().then(|| self.shown())
+impl TagEntry {
+    /// The entry of a name that was never used, as yet without a tag.
+    pub(super) fn unborn() -> Self {
+        Self {
+            max_id: Watermark::LOWEST,
+            step: 0,
+            condition: Condition::GONE,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            description: Box::default(),
+        }
+    }
+
+    pub(super) fn borrowed(&self) -> TagEntry<&str> {
+        self.with(&self.description)
     }
 
     /// Makes the tag exist. Its ids begin at `start`, or above every id of an earlier life.
@@ -170,7 +195,6 @@ impl TagEntry {
     /// Raises the mark to behind the last number that is known, or else by this many ids, or to the end.
     pub(super) fn rise(&mut self, by: u64, last: Option<u64>) {
         let Self {
-            tag: _,
             max_id,
             step: _,
             condition: _,
@@ -180,26 +204,26 @@ impl TagEntry {
         } = self;
         max_id.rise_behind(last, by);
     }
-
-    /// The watermark, of a deleted tag too.
-    pub(super) fn max_id(&self) -> u64 {
-        self.max_id.get()
-    }
-
-    fn shown(&self) -> TagRow {
-        TagRow {
-            tag: self.tag.clone(),
-            max_id: self.max_id.get(),
-            step: self.step,
-            description: self.description.as_ref().to_owned(),
-            created_at_ms: self.created_at_ms,
-            updated_at_ms: self.updated_at_ms,
-            protection: self.condition.protection(),
-            shape: None,
-            step_max: None,
-        }
-    }
 }
 
-/// A million entries fit 64 MB besides their texts.
-const _: () = assert!(size_of::<TagEntry>() == 64);
+impl NamedTag<&str, &str> {
+    pub(super) fn tag(&self) -> BizTag {
+        BizTag::parse(self.name).expect("a name in the table is that of a tag")
+    }
+
+    /// The row of a tag that exists, as a plain one; `None` for a tombstone.
+    pub(super) fn row(&self) -> Option<TagRow> {
+        let Self { name: _, entry } = self;
+        entry.is_live().then(|| TagRow {
+            tag: self.tag(),
+            max_id: entry.max_id(),
+            step: entry.step,
+            description: entry.description.to_owned(),
+            created_at_ms: entry.created_at_ms,
+            updated_at_ms: entry.updated_at_ms,
+            protection: entry.protection(),
+            shape: None,
+            step_max: None,
+        })
+    }
+}

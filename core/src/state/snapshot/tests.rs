@@ -1,5 +1,6 @@
 use super::*;
 use crate::state::audit::Action;
+use crate::state::tag_entry::TagEntry;
 use crate::state::tests::{tag, with_worker_ids};
 use crate::state::{Actor, Protection};
 
@@ -16,9 +17,9 @@ fn refusal(sections: Vec<SectionRead>) -> UnfitSnapshot {
 
 #[test]
 fn sections_that_make_no_state_are_refused() {
-    let entry = |name: &str| TagEntry::unborn(tag(name));
+    let entry = |name: &str| NamedTag { name: tag(name), entry: TagEntry::unborn() };
     let mut stepless = entry("a");
-    stepless.create(0, 1, "", Protection::default(), 0);
+    stepless.entry.create(0, 1, "", Protection::default(), 0);
     let header = |entries| Section::Header { clock_ms: 0, entries };
     let chunk = |names: &[&str]| Section::Entries(names.iter().map(|name| entry(name)).collect());
     let none = Section::Workers(WorkerEntries::default());
