@@ -152,6 +152,11 @@ impl<L: Leaf> SharedTable<L> {
         self.leaves.iter_mut().map(Arc::make_mut)
     }
 
+    #[cfg(test)]
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &L> {
+        self.leaves.iter().map(|leaf| &**leaf)
+    }
+
     /// Makes two leaves of the one that a name is in.
     pub(super) fn split(&mut self, name: &str) {
         let at = self.leaf_of(name);

@@ -118,7 +118,9 @@ impl State {
     fn last_register_is_sound(&self) -> bool {
         let Some((tag, first, last)) = self.registers.last_ends() else { return false };
         let line = last.period.map_or(LineName::Whole, LineName::Period);
-        let (Some(NamedTag { entry, .. }), Some(shaped)) = (self.entries.get(tag), self.shaped.get(tag)) else {
+        let (Some(NamedTag { entry, .. }), Some(shaped)) =
+            (self.entries.get(tag), self.shaped.get(tag))
+        else {
             return false;
         };
         let mark = match shaped.lines() {

@@ -102,8 +102,7 @@ impl Leaf for TagLeaf {
         let created_at_ms = self.base_ms.wrapping_add(unfolded(take(row)));
         let updated_at_ms = created_at_ms.wrapping_add(unfolded(take(row)));
         let description = text(row);
-        let entry =
-            TagEntry { max_id, step, condition, created_at_ms, updated_at_ms, description };
+        let entry = TagEntry { max_id, step, condition, created_at_ms, updated_at_ms, description };
         NamedTag { name, entry }
     }
 
@@ -228,4 +227,126 @@ fn folded(difference: u64) -> u64 {
 
 fn unfolded(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::ID_END;
+    use crate::state::Protection;
+
+    /// An hour of creations, in some order: bytes that each tag takes, in leaves and with what the allocator adds.
+    fn bytes_a_tag(numbers: impl Iterator<Item = u64>) -> f64 {
+        let mut table = TagTable::default();
+        for (at, number) in numbers.enumerate() {
+            let mut entry = TagEntry::unborn();
+            let now_ms = 1_700_000_000_000 + at as u64;
+            entry.create(1_000, 1, "", Protection::default(), now_ms);
+            let name = format!("tag-{number:07}");
+            table.insert(NamedTag { name: &name, entry: entry.borrowed() });
+        }
+        let allocated = |leaf: &TagLeaf| {
+            size_of::<TagLeaf>() + leaf.rows.capacity() + 2 * leaf.ends.capacity() + 80
+        };
+        let bytes: usize = table.leaves().map(allocated).sum();
+        bytes as f64 / table.len() as f64
+    }
+
+    #[test]
+    fn a_tag_takes_its_name_and_some_twenty_bytes_however_tags_came() {
+        const N: u64 = 50_000;
+        let scattered = (0..N).map(|number| number * 12_347 % N);
+        // A thousand requests at a time are carried out in any order.
+        let crowded = (0..N).map(|number| number / 1_000 * 1_000 + number % 1_000 * 347 % 1_000);
+        for bytes in [bytes_a_tag(0..N), bytes_a_tag(scattered), bytes_a_tag(crowded)] {
+            assert!((11.0..33.0).contains(&bytes), "{bytes}");
+        }
+    }
+
+    fn entries() -> impl Strategy<Value = TagEntry> {
+        let mark = prop_oneof![1..1_000_u64, ID_END - 2..=ID_END];
+        let time_ms =
+            || prop_oneof![Just(0), 1_700_000_000_000..1_800_000_000_000_u64, any::<u64>()];
+        let rate = option::of(1..1_000_000_000_u32);
+        let protection = (rate, any::<bool>())
+            .prop_map(|(rate_limit, frozen)| Protection { rate_limit, frozen });
+        let condition =
+            option::of(protection).prop_map(|live| live.map_or(Condition::GONE, Condition::live));
+        let description = prop_oneof![Just(0), Just(DESCRIPTION_CHARS_MAX)];
+        let description = description.prop_map(|chars| "𝟙".repeat(chars).into_boxed_str());
+        (mark, any::<u32>(), condition, time_ms(), time_ms(), description).prop_map(
+            |(mark, step, condition, created_at_ms, updated_at_ms, description)| TagEntry {
+                max_id: Watermark::try_from(mark).unwrap(),
+                step,
+                condition,
+                created_at_ms,
+                updated_at_ms,
+                description,
+            },
+        )
+    }
+
+    type Model = BTreeMap<String, TagEntry>;
+
+    fn is_alike(table: &TagTable, model: &Model) -> Result<(), TestCaseError> {
+        let read: Vec<_> =
+            table.after(None).map(|tag| (tag.name.to_owned(), tag.entry.owned())).collect();
+        let expected: Vec<_> = model.clone().into_iter().collect();
+        prop_assert_eq!(read, expected);
+        prop_assert_eq!(table.len(), model.len());
+        for (name, entry) in model {
+            let found = table.get(name).map(|tag| tag.entry.owned());
+            prop_assert_eq!(found.as_ref(), Some(entry));
+        }
+        prop_assert!(table.leaves().all(|leaf| leaf.rows.len() <= OUTGROWN_BYTES + ROW_BYTES_MAX));
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Long texts among short ones, so that leaves are split in all ways.
+        #[test]
+        fn what_was_written_last_is_read(
+            steps in vec((0..120_usize, 0..9_u8, entries()), 0..300),
+            cut in 0..300_usize,
+        ) {
+            let (mut table, mut model) = (TagTable::default(), Model::new());
+            let mut copies = None;
+            for (at, (number, what, entry)) in steps.into_iter().enumerate() {
+                if at == cut {
+                    copies = Some((table.clone(), model.clone()));
+                }
+                let name = "n".repeat(number % 7) + &number.to_string();
+                match (what, table.get(&name).is_some()) {
+                    (0, _) => {
+                        table.remove(&name);
+                        model.remove(&name);
+                    }
+                    (1, _) => {
+                        table.change_all(|_, entry| entry.step ^= 1 << 20);
+                        model.values_mut().for_each(|entry| entry.step ^= 1 << 20);
+                    }
+                    (_, true) => {
+                        let change = |changed: &mut TagEntry| *changed = entry.clone();
+                        prop_assert!(table.change(&name, change).is_some());
+                        model.insert(name, entry);
+                    }
+                    (_, false) => {
+                        prop_assert!(table.change(&name, |_| ()).is_none());
+                        table.insert(NamedTag { name: &name, entry: entry.borrowed() });
+                        model.insert(name, entry);
+                    }
+                }
+            }
+            is_alike(&table, &model)?;
+            copies.map_or(Ok(()), |(table, model)| is_alike(&table, &model))?;
+        }
+    }
 }
