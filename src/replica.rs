@@ -6,6 +6,7 @@ pub mod restore;
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use mintleaf_core::encoding::{
@@ -92,6 +93,8 @@ pub fn snapshot_of(frozen: state::FrozenState) -> FrozenState {
 /// newer one (`DurableSnapshot::replace` in `raft/`).
 pub struct StateReplica {
     state: RwLock<State>,
+    /// How often a tag or one of its lines may have changed.
+    tag_changes: AtomicU64,
     listener: Arc<dyn TagListener>,
     supports: Release,
     draw_key: DrawKey,
@@ -106,7 +109,8 @@ impl StateReplica {
     /// As [`StateReplica::new`], in a build that supports levels up to `level_max`.
     pub fn supporting(level_max: u32, draw_key: DrawKey, listener: Arc<dyn TagListener>) -> Self {
         let supports = Release { level: level_max, version: VERSION.to_owned() };
-        Self { state: RwLock::default(), listener, supports, draw_key }
+        let (state, tag_changes) = Default::default();
+        Self { state, tag_changes, listener, supports, draw_key }
     }
 
     /// The state that was made so far.
@@ -196,7 +200,11 @@ impl StateMachine for StateReplica {
             let mut state = self.state.write();
             let Stamp { now_ms, term, leader_id } = stamp;
             let stamp = state::Stamp { now_ms, term, leader_id };
-            (state.apply(stamp, &command), state.level())
+            let response = state.apply(stamp, &command);
+            if !spares_tags(&command) {
+                self.tag_changes.fetch_add(1, Relaxed);
+            }
+            (response, state.level())
         };
         self.tell(&command, &response);
         Ok(encode_response(&response, level))
@@ -213,11 +221,30 @@ impl StateMachine for StateReplica {
             error => RestoreError::Io(io::Error::other(error)),
         })?;
         // Freeing the old state may take a while; it happens after the lock is released.
-        let old = std::mem::replace(&mut *self.state.write(), restored);
+        let old = {
+            let mut state = self.state.write();
+            self.tag_changes.fetch_add(1, Relaxed);
+            std::mem::replace(&mut *state, restored)
+        };
         drop(old);
         self.listener.state_replaced();
         Ok(())
     }
+}
+
+/// Whether a command changes no tag. These are the commands that are carried out while a node is at rest, too.
+fn spares_tags(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::ReportClock { .. }
+            | Command::AcquireWorker { .. }
+            | Command::RenewWorker { .. }
+            | Command::ReleaseWorker { .. }
+            | Command::LiftWindow { .. }
+            | Command::LeaseWorker { .. }
+            | Command::RenewLease { .. }
+            | Command::GiveBackLease { .. }
+    )
 }
 
 /// Proposes commands and reads the state they made.
@@ -281,6 +308,12 @@ impl Replica {
     /// Reads the local state, which may lag behind the leader's.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.state.read())
+    }
+
+    /// A number that is higher after each change of a tag or of one of its lines. While it stays the same, so does what
+    /// a later [`read`](Self::read) finds of tags.
+    pub fn tag_changes(&self) -> u64 {
+        self.state.tag_changes.load(Relaxed)
     }
 
     /// Whether a command could be proposed now. Does not propose it.

@@ -234,7 +234,7 @@ impl Error for OutOfBounds {}
 
 /// Whether `text` has more than `chars_max` characters, found without reading much further.
 pub fn exceeds(text: &str, chars_max: usize) -> bool {
-    text.chars().nth(chars_max).is_some()
+    text.len() > chars_max && text.chars().nth(chars_max).is_some()
 }
 
 /// Checks the name of an import.

@@ -189,8 +189,12 @@ impl<L: Leaf> SharedTable<L> {
 
     /// The leaf that a name is in or would be in; 0 in an empty table.
     fn leaf_of(&self, name: &str) -> usize {
-        let begins_behind = |leaf: &Arc<L>| leaf.name(0) <= name.as_bytes();
-        self.leaves.partition_point(begins_behind).saturating_sub(1)
+        let begins_before = |leaf: &Arc<L>| leaf.name(0) <= name.as_bytes();
+        // A snapshot brings names in order, and most of those that are made one after the other are in order, too.
+        match self.leaves.last() {
+            Some(last) if begins_before(last) => self.leaves.len() - 1,
+            _ => self.leaves.partition_point(begins_before).saturating_sub(1),
+        }
     }
 
     /// The leaf, not full, and the position in it that a new name belongs to.
@@ -229,6 +233,9 @@ impl<E: Named + Clone> SharedTable<Vec<E>> {
 /// Where `name` is in a leaf, or else where it would be.
 fn find(leaf: &impl Leaf, name: &str) -> Result<usize, usize> {
     let (mut low, mut high) = (0, leaf.len());
+    if high > 0 && leaf.name(high - 1) < name.as_bytes() {
+        return Err(high);
+    }
     while low < high {
         let middle = low.midpoint(high);
         match leaf.name(middle).cmp(name.as_bytes()) {

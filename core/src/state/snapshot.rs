@@ -105,8 +105,8 @@ pub struct FrozenState(State);
 impl State {
     /// The state as it is now, for writing out while this one goes on.
     ///
-    /// Costs one reference per 128 to 256 tags. Afterwards the first change among each such group
-    /// of tags copies that group, once.
+    /// Costs one reference per leaf, which is some hundreds of tags. Afterwards the first change among
+    /// each such group of tags copies that group, once.
     pub fn freeze(&self) -> FrozenState {
         FrozenState(self.clone())
     }

@@ -308,8 +308,12 @@ impl ClusterService {
     }
 
     /// Finds how much is left of the tag that is nearest to its end, for the metrics and the log. It looks at a few
-    /// thousand tags at a time, so that applying does not wait for it.
-    pub async fn look_for_headroom(&self, warned: &mut HeadroomLog) {
+    /// thousand tags at a time, so that applying does not wait for it, and at none if no tag has changed since the last
+    /// look.
+    pub async fn look_for_headroom(&self, log: &mut HeadroomLog) {
+        if !log.begin(self.replica.tag_changes()) {
+            return;
+        }
         let (mut lowest, mut after): (Option<(f64, BizTag)>, Option<BizTag>) = (None, None);
         loop {
             let page =
@@ -322,7 +326,7 @@ impl ClusterService {
             sleep(HEADROOM_PAUSE).await;
         }
         self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
-        warned.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
+        log.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
         self.table.refusals().set_nearest(lowest.filter(|(left, _)| *left < NEAR_END));
     }
 
