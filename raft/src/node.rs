@@ -27,7 +27,7 @@ use crate::leadership_transfer::LeadershipTransfer;
 use crate::membership::Membership;
 use crate::options::{Clock, Options};
 use crate::peers::PeerObservations;
-use crate::raft_storage::{DurableSnapshot, LogStore, StateMachineAdapter};
+use crate::raft_storage::{DurableSnapshot, DurableSnapshotReader, LogStore, StateMachineAdapter};
 use crate::rpc_handler::RpcHandler;
 use crate::runtime::{Pending, in_process, lower_priority};
 use crate::state_machine::StateMachine;
@@ -80,10 +80,13 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let open = if options.moved { DataDir::open_moved } else { DataDir::open_for };
         let dir = open(&options.data, options.fresh_store, options.node_id)?;
-        let engine = Arc::new(open_engine(&dir)?);
+        let restoring = Restoring::begin(&dir, Arc::clone(&state))?;
+        let (durable, stop) = (restoring.durable.reader(), restoring.stop.clone());
+        let (engine, machine) = open_engine(&dir, || restoring.finish());
+        let engine = Arc::new(engine?);
         let transport = open_transport(&options, dir.store_id(), &clock).await?;
         let environment = Environment { dir, engine, transport };
-        Self::open_in(environment, options, state, clock).await
+        Self::assemble(environment, options, state, clock, (durable, stop), || machine).await
     }
 
     /// Opens a node in another environment, with its own log engine and transport; see [`Node::open`].
@@ -96,12 +99,24 @@ impl Node {
         state: Arc<dyn StateMachine>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
+        let restoring = Restoring::begin(&environment.dir, Arc::clone(&state))?;
+        let (durable, stop) = (restoring.durable.reader(), restoring.stop.clone());
+        let restore = || restoring.finish();
+        Self::assemble(environment, options, state, clock, (durable, stop), restore).await
+    }
+
+    /// `restore` is called once the data are known to be this node's.
+    async fn assemble(
+        environment: Environment,
+        options: Options,
+        state: Arc<dyn StateMachine>,
+        clock: Arc<dyn Clock>,
+        (durable, stop): (DurableSnapshotReader, StopHandle),
+        restore: impl FnOnce() -> Result<StateMachineAdapter, StorageError>,
+    ) -> Result<Self, NodeError> {
         let Environment { dir, engine, transport } = environment;
-        let snapshots = Arc::new(Snapshots::open(&dir)?);
-        let durable = DurableSnapshot::default();
-        let log = LogStore::start(engine, durable.reader()).map_err(NodeError::raft)?;
+        let log = LogStore::start(engine, durable).map_err(NodeError::raft)?;
         log.check()?;
-        let stop = StopHandle::new();
         let identity = open_identity(&options, &dir, log.clone(), stop.clone()).await?;
         let (syncs, tuning) = (Arc::clone(log.sync_pace()), options.tuning.clone());
         let heard = Arc::new(PeerObservations::new(Arc::clone(&identity), clock, syncs, tuning));
@@ -120,9 +135,7 @@ impl Node {
         };
         // The reason to stop may explain better than the error why opening fails.
         let or_stopped = |error: NodeError| stop.reason().map_or(error, NodeError::Stopped);
-        let machine =
-            StateMachineAdapter::open(Arc::clone(&state), snapshots, durable, stop.clone())
-                .map_err(|error| or_stopped(error.into()))?;
+        let machine = restore().map_err(|error| or_stopped(error.into()))?;
         let Started { raft, vote, last_log_id, resumed } =
             start_raft(&options, network, log.clone(), machine).await.map_err(or_stopped)?;
         identity.watch(raft.metrics());
@@ -275,15 +288,42 @@ async fn open_transport(
 }
 
 /// Opens the log engine on a thread of lower priority. sled's own threads inherit that priority, so the end of a
-/// killed process does not delay the other nodes on its machine.
-fn open_engine(dir: &DataDir) -> Result<SledEngine, StorageError> {
+/// killed process does not delay the other nodes on its machine. This thread does something else `meanwhile`.
+fn open_engine<T>(
+    dir: &DataDir,
+    meanwhile: impl FnOnce() -> T,
+) -> (Result<SledEngine, StorageError>, T) {
     let open = || {
         lower_priority();
         SledEngine::open(dir)
     };
-    match std::thread::scope(|scope| scope.spawn(open).join()) {
-        Ok(opened) => opened,
-        Err(panic) => std::panic::resume_unwind(panic),
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(open);
+        let done = meanwhile();
+        match opening.join() {
+            Ok(opened) => (opened, done),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The restoring of the newest snapshot. It needs nothing of the log, and takes as long as opening that does.
+struct Restoring {
+    state: Arc<dyn StateMachine>,
+    snapshots: Arc<Snapshots>,
+    durable: DurableSnapshot,
+    stop: StopHandle,
+}
+
+impl Restoring {
+    fn begin(dir: &DataDir, state: Arc<dyn StateMachine>) -> Result<Self, StorageError> {
+        let snapshots = Arc::new(Snapshots::open(dir)?);
+        Ok(Self { state, snapshots, durable: DurableSnapshot::default(), stop: StopHandle::new() })
+    }
+
+    fn finish(self) -> Result<StateMachineAdapter, StorageError> {
+        let Self { state, snapshots, durable, stop } = self;
+        StateMachineAdapter::open(state, snapshots, durable, stop)
     }
 }
 
