@@ -40,6 +40,28 @@ fn as_many_of_the_longest_grabs_as_are_proposed_together_fit_a_proposal() {
 }
 
 #[test]
+fn what_changes_no_tag_is_not_counted_as_a_change_of_tags() {
+    let replica = replica(1);
+    let count = |command: &Command| {
+        let before = replica.tag_changes.load(Relaxed);
+        replica
+            .apply(Stamp { now_ms: 1, term: 1, leader_id: 1 }, &encode_command(command))
+            .unwrap();
+        replica.tag_changes.load(Relaxed) - before
+    };
+    let tag = BizTag::parse("a").unwrap();
+    let create =
+        Command::CreateTag { tag: tag.clone(), step: 1, start: 1, description: String::new() };
+    assert_eq!(count(&create), 1);
+    assert_eq!(count(&Command::ReportClock { node_id: 1, clock_ms: 1 }), 0);
+    assert_eq!(count(&Command::Grab { tag, size: 1 }), 1);
+    let mut snapshot = Vec::new();
+    replica.freeze()(&mut snapshot).unwrap();
+    replica.restore(&mut snapshot.as_slice()).unwrap();
+    assert_eq!(replica.tag_changes.load(Relaxed), 3);
+}
+
+#[test]
 fn only_commands_within_their_bounds_are_let_in() {
     let replica = replica(1);
     assert_eq!(replica.check(&grab(7)), Ok(()));
@@ -126,26 +148,4 @@ fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
         let doubt = decode(unreadable);
         assert!(matches!(doubt, Err(ProposeError::Unknown(_))), "{doubt:?}");
     }
-}
-
-#[test]
-fn what_changes_no_tag_is_not_counted_as_a_change_of_tags() {
-    let replica = replica(1);
-    let count = |command: &Command| {
-        let before = replica.tag_changes.load(Relaxed);
-        replica
-            .apply(Stamp { now_ms: 1, term: 1, leader_id: 1 }, &encode_command(command))
-            .unwrap();
-        replica.tag_changes.load(Relaxed) - before
-    };
-    let tag = BizTag::parse("a").unwrap();
-    let create =
-        Command::CreateTag { tag: tag.clone(), step: 1, start: 1, description: String::new() };
-    assert_eq!(count(&create), 1);
-    assert_eq!(count(&Command::ReportClock { node_id: 1, clock_ms: 1 }), 0);
-    assert_eq!(count(&Command::Grab { tag, size: 1 }), 1);
-    let mut snapshot = Vec::new();
-    replica.freeze()(&mut snapshot).unwrap();
-    replica.restore(&mut snapshot.as_slice()).unwrap();
-    assert_eq!(replica.tag_changes.load(Relaxed), 3);
 }
