@@ -215,7 +215,8 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 	// On a loaded machine a new leader may take longer than a caller would wait.
 	c := client(t, Config{Endpoints: n.endpoints(), TokenFile: n.tokenFile(), Timeout: 60 * time.Second})
 	ctx := context.Background()
-	w, err := c.LeaseWorker(ctx, "shops", LeaseSeconds(5))
+	// It outlives a hang and what follows.
+	w, err := c.LeaseWorker(ctx, "shops", LeaseSeconds(20))
 	must(t, err)
 	g, err := w.Generator()
 	must(t, err)
