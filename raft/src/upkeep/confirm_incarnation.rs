@@ -18,6 +18,7 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Periodically begins a new incarnation of this store, and shows it to the other members.
 pub(crate) async fn renew_incarnation(core: Arc<Core>) {
     loop {
+        // Not later on a slow disk, though changes wait for these syncs: an image that is older than this would repeat ids.
         tokio::time::sleep(core.options.tuning.incarnation_max).await;
         let others = core.others();
         if others.is_empty() {
