@@ -174,7 +174,13 @@ impl LeasePools {
         if fence_ms > start_ms {
             return Response::NoWorkerFree { free_from_ms: fence_ms };
         }
+        let known = pool.knows(worker_id, floor_ms);
         pool.change(worker_id, |lease| {
+            // A command that was sent again, and comes when the lease is over because the cluster's clock has jumped. A
+            // second window under one name would bring its renewals to the holder of the first.
+            if known && lease.entry.nonce() == Some(wanted.nonce) {
+                return lease.entry.window(worker_id);
+            }
             lease.entry.grant(0, wanted.nonce, start_ms, end_ms);
             lease.holder = wanted.holder.into();
             lease.entry.window(worker_id)
@@ -432,6 +438,18 @@ mod tests {
 
     fn window(worker_id: u16, floor_ms: u64, fence_ms: u64) -> Response {
         Response::Window { worker_id, floor_ms, fence_ms }
+    }
+
+    #[test]
+    fn a_lease_that_is_asked_for_again_after_its_end_is_the_same_lease() {
+        let mut state = State::default();
+        set(&mut state, "0-2");
+        let first = lease(&mut state, 1_000, 70);
+        assert_eq!(first, window(0, 1_000, 1_000 + MINUTE_MS));
+        lease(&mut state, 1_000, 71);
+        lease(&mut state, 1_000, 72);
+        assert_eq!(lease(&mut state, 10 * MINUTE_MS, 70), first);
+        assert_eq!(renew(&mut state, 10 * MINUTE_MS, 0, 70), window(0, 1_000, 11 * MINUTE_MS));
     }
 
     /// A pool of two worker ids, both leased from 1,000 on by the nonces 70 and 71.

@@ -40,6 +40,11 @@ impl Oracle {
         floor_ms: u64,
         fence_ms: u64,
     ) {
+        // A command that comes twice gives the same window again.
+        let same = known.windows.get(&worker).and_then(|all| all.get(&nonce));
+        if same.is_some_and(|same| same.floor_ms == floor_ms && same.fence_ms == fence_ms) {
+            return;
+        }
         let fence = known.fences.insert(worker.clone(), fence_ms).unwrap_or(0);
         if floor_ms < fence.max(floor_of(known, &worker)) {
             self.broken(format_args!("{worker:?}: {floor_ms} below {fence}"));
