@@ -264,8 +264,8 @@ impl Shared {
         }
         if let Some(syncs) = &self.around.syncs {
             let (name, file) = syncs.environment(self.id);
-            let library = syncs.library().into_os_string();
-            let others = self.around.clocks.iter().map(|clocks| clocks.library().into());
+            let library = syncs.shared_object().into_os_string();
+            let others = self.around.clocks.iter().map(|clocks| clocks.shared_object().into());
             let libraries: Vec<OsString> = others.chain([library]).collect();
             command.env(name, file).env("LD_PRELOAD", libraries.join(OsStr::new(":")));
         }

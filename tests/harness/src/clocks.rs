@@ -34,7 +34,7 @@ impl Clocks {
     }
 
     /// The library, for `LD_PRELOAD`.
-    pub fn library(&self) -> &'static Path {
+    pub fn shared_object(&self) -> &'static Path {
         Path::new(self.preload)
     }
 

@@ -38,7 +38,7 @@ impl SlowSyncs {
     }
 
     /// The library, for `LD_PRELOAD`.
-    pub fn library(&self) -> PathBuf {
+    pub fn shared_object(&self) -> PathBuf {
         self.dir.join(LIBRARY)
     }
 

@@ -68,7 +68,7 @@ impl World {
         command.env("MINTLEAF_INSECURE", "true").env("RUST_LOG", "info");
         if let Some(syncs) = &self.syncs {
             let (name, file) = syncs.environment(id);
-            command.env("LD_PRELOAD", syncs.library()).env(name, file);
+            command.env("LD_PRELOAD", syncs.shared_object()).env(name, file);
         }
         Process::start(&format!("node {id}"), &mut command, &dir.join(format!("node-{id}.log")))
     }
@@ -100,7 +100,7 @@ impl World {
             false => Err(format!(
                 "{}: the binary does not load {}; is it linked statically?",
                 climate.name,
-                syncs.library().display()
+                syncs.shared_object().display()
             )),
         }
     }
