@@ -293,10 +293,10 @@ impl Replica {
         &self.node
     }
 
-    /// How long this node waits for a proposal, whether its own or a caller's: `least`, or as long as four commits take
-    /// if disks or links are slow, at most `SLOW_CHANGE_MAX`.
+    /// How long this node waits for a proposal or a read, whether its own or a caller's: `least`, or four times what a
+    /// change takes until this node has applied it if disks or links are slow, at most `SLOW_CHANGE_MAX`.
     pub fn patience(&self, least: Duration) -> Duration {
-        let lately = self.node.proposal_time().unwrap_or_default();
+        let lately = self.node.change_time().unwrap_or_default();
         least.max(SLOW_CHANGE_MAX.min(4 * lately))
     }
 

@@ -2,9 +2,11 @@
 
 mod calls;
 mod commit_notice;
+mod early_appends;
 mod network;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use calls::{CallError, Client};
+pub(crate) use early_appends::EarlyAppends;
 pub(crate) use network::NetworkFactory;

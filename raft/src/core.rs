@@ -53,8 +53,6 @@ pub(crate) struct Core {
     pub(crate) waits_for: Mutex<Option<String>>,
     /// What the other members run.
     pub(crate) releases: KnownReleases,
-    /// If this node came back as a leader: its term, and the index of the last entry in its log then.
-    pub(crate) resumed: Option<(u64, u64)>,
     /// What other members ask this node in its role as leader.
     pub(crate) requests: Requests,
     /// The queue of the batcher.
@@ -240,13 +238,9 @@ impl Core {
 
     /// The read index of this node, if a quorum confirms that it leads.
     pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
-        // The term is read before the quorum is asked. Terms only rise, so the floor is never missed.
-        let term = self.metrics(|now| now.current_term);
         let confirmed =
             timeout(self.read_attempt(), self.raft.get_read_log_id()).await.ok()?.ok()?;
-        let index = confirmed.0?.index;
-        let floor = self.resumed.filter(|(resumed_in, _)| *resumed_in == term);
-        Some(index.max(floor.map_or(0, |(_, last)| last)))
+        Some(confirmed.0?.index)
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::batcher;
 use crate::bootstrap::{self, rejoin};
-use crate::client::{Client, NetworkFactory};
+use crate::client::{Client, EarlyAppends, NetworkFactory};
 use crate::core::{Core, KnownReleases, Proposal, Requests};
 use crate::election;
 use crate::error::{NodeError, StopReason};
@@ -115,7 +115,7 @@ impl Node {
         restore: impl FnOnce() -> Result<StateMachineAdapter, StorageError>,
     ) -> Result<Self, NodeError> {
         let Environment { dir, engine, transport } = environment;
-        let log = LogStore::start(engine, durable).map_err(NodeError::raft)?;
+        let log = LogStore::start(options.node_id, engine, durable).map_err(NodeError::raft)?;
         log.check()?;
         let identity = open_identity(&options, &dir, log.clone(), stop.clone()).await?;
         let (syncs, tuning) = (Arc::clone(log.sync_pace()), options.tuning.clone());
@@ -127,16 +127,19 @@ impl Node {
             options.peers.clone(),
         ));
         let transfer = Arc::<LeadershipTransfer>::default();
+        let early = Arc::new(EarlyAppends::new(options.node_id));
+        log.observe(Arc::clone(&early) as _);
         let network = NetworkFactory {
             client: Arc::clone(&client),
             identity: Arc::clone(&identity),
             heard: Arc::clone(&heard),
             transfer: Arc::clone(&transfer),
+            early,
         };
         // The reason to stop may explain better than the error why opening fails.
         let or_stopped = |error: NodeError| stop.reason().map_or(error, NodeError::Stopped);
         let machine = restore().map_err(|error| or_stopped(error.into()))?;
-        let Started { raft, vote, last_log_id, resumed } =
+        let Started { raft, vote, last_log_id } =
             start_raft(&options, network, log.clone(), machine).await.map_err(or_stopped)?;
         identity.watch(raft.metrics());
         let (queue, proposals) = mpsc::channel(batcher::QUEUE_MAX);
@@ -154,7 +157,6 @@ impl Node {
             leader_changes: Default::default(),
             waits_for: Default::default(),
             releases: KnownReleases::default(),
-            resumed,
             requests: Requests::default(),
             queue,
             advertise_raft,
@@ -349,8 +351,6 @@ struct Started {
     raft: Raft,
     vote: RaftVote,
     last_log_id: Option<RaftLogId>,
-    /// If a leader was restarted: its term, and the index of the last entry in its log.
-    resumed: Option<(u64, u64)>,
 }
 
 async fn start_raft(
@@ -362,22 +362,9 @@ async fn start_raft(
     check_snapshot(&machine, &log)?;
     let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
     let vote = log.read_vote().await.map_err(NodeError::raft)?.unwrap_or_default();
-    let resumed = resumed_as_leader(vote, options.node_id, last_log_id);
     let config = options.tuning.config()?;
     let raft = Raft::new(options.node_id, config, network, log, machine).await;
-    Ok(Started { raft: raft.map_err(NodeError::raft)?, vote, last_log_id, resumed })
-}
-
-/// The term and the end of the log, if this node was the leader when it ended. openraft lets such a leader continue
-/// to lead in its old term. What it acknowledged before lies anywhere up to the end of its log, above the commit
-/// index that it finds on disk, and a linearizable read must wait for all of it.
-fn resumed_as_leader(
-    vote: RaftVote,
-    node_id: u64,
-    last_log_id: Option<RaftLogId>,
-) -> Option<(u64, u64)> {
-    let led = vote.committed && vote.leader_id.node_id == node_id;
-    Some((vote.leader_id.term, last_log_id?.index)).filter(|_| led)
+    Ok(Started { raft: raft.map_err(NodeError::raft)?, vote, last_log_id })
 }
 
 /// Refuses a directory whose snapshot does not cover what was purged from the log: those entries would be missing

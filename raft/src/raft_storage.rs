@@ -9,6 +9,6 @@ mod sync_pace;
 pub(crate) mod tests;
 
 pub(crate) use durable_snapshot::{DurableSnapshot, DurableSnapshotReader};
-pub(crate) use log_store::LogStore;
+pub(crate) use log_store::{LogObserver, LogStore};
 pub(crate) use state_machine_adapter::{StateMachineAdapter, stamp_of};
 pub(crate) use sync_pace::SyncPace;

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::calls::{CallError, Client};
 use super::commit_notice::{CommitNotice, HeldBack};
+use super::early_appends::{EarlyAppends, Reached};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{Request, Response};
@@ -34,19 +35,26 @@ pub(crate) struct NetworkFactory {
     pub(crate) identity: Arc<NodeIdentity>,
     pub(crate) heard: Arc<PeerObservations>,
     pub(crate) transfer: Arc<LeadershipTransfer>,
+    pub(crate) early: Arc<EarlyAppends>,
 }
 
 impl RaftNetworkFactory<Types> for NetworkFactory {
     type Network = Connection;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
-        Connection {
+        let follower = Arc::new(Follower {
             client: Arc::clone(&self.client),
-            identity: Arc::clone(&self.identity),
             heard: Arc::clone(&self.heard),
-            transfer: Arc::clone(&self.transfer),
             target,
             member: member.clone(),
+            reached: Arc::default(),
+        });
+        Connection {
+            identity: Arc::clone(&self.identity),
+            transfer: Arc::clone(&self.transfer),
+            early: Arc::clone(&self.early),
+            gets_early: false,
+            follower,
             commit_notice: CommitNotice::default(),
         }
     }
@@ -54,13 +62,23 @@ impl RaftNetworkFactory<Types> for NetworkFactory {
 
 /// openraft's way to one member.
 pub(crate) struct Connection {
-    client: Arc<Client>,
     identity: Arc<NodeIdentity>,
-    heard: Arc<PeerObservations>,
     transfer: Arc<LeadershipTransfer>,
+    early: Arc<EarlyAppends>,
+    /// Whether the member gets entries early. openraft has several ways to a member, and one of them carries entries.
+    gets_early: bool,
+    follower: Arc<Follower>,
+    commit_notice: CommitNotice,
+}
+
+/// A member that gets messages from this node.
+pub(super) struct Follower {
+    client: Arc<Client>,
+    heard: Arc<PeerObservations>,
     target: u64,
     member: Member,
-    commit_notice: CommitNotice,
+    /// How far the member's log equals this node's. Locked while entries are on their way to the member.
+    pub(super) reached: Arc<tokio::sync::Mutex<Reached>>,
 }
 
 /// The error that openraft gets while a leader without a quorum sends nothing.
@@ -79,7 +97,25 @@ struct NoVoter;
 #[error("no answer, and the receiver is not writing it")]
 struct Unanswered;
 
-impl Connection {
+impl Follower {
+    /// Sends a leader's message, unless no quorum answers this leader.
+    pub(super) async fn append(
+        &self,
+        rpc: AppendEntriesRequest<Types>,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        let (term, sent) = (rpc.vote.leader_id.term, Instant::now());
+        if !self.heard.may_send(term, sent) {
+            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
+        }
+        let Response::Append(response) = self.call(Request::Append(rpc)).await? else {
+            return Err(self.unexpected());
+        };
+        if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+            self.heard.contact().acknowledged(term, self.target, sent);
+        }
+        Ok(response)
+    }
+
     /// Sends a message and waits until it is answered or lost. A receiver that reports that it is writing gets the
     /// time that its disk needs: a second copy of the message would only wait behind the first.
     async fn call<E: std::error::Error>(
@@ -111,6 +147,14 @@ impl Connection {
         })
     }
 
+    fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
+        let reason = "answered something other than what was asked".to_owned();
+        let error = CallError::Lost { address: self.member.raft.clone(), reason };
+        RPCError::Unreachable(Unreachable::new(&error))
+    }
+}
+
+impl Connection {
     /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has no say. In
     /// particular, a learner that was a voter of an older membership must not depose leaders (compare the disruptive
     /// servers of the Raft thesis, 4.2.3).
@@ -118,24 +162,18 @@ impl Connection {
         &self,
         vote: RaftVote,
     ) -> Result<(), RPCError<u64, Member, E>> {
+        let Follower { target, member, heard, .. } = &*self.follower;
         let members = self.identity.members();
-        let named = members.membership().get_node(&self.target);
-        let is_voter = members.voter_ids().any(|id| id == self.target);
+        let named = members.membership().get_node(target);
+        let is_voter = members.voter_ids().any(|id| id == *target);
         // A lone voter has no other voter to transfer leadership to, and is elected again at once.
         let is_alone = members.voter_ids().eq([self.identity.node_id()]);
-        let counts =
-            is_alone || is_voter && named.is_some_and(|named| named.store == self.member.store);
+        let counts = is_alone || is_voter && named.is_some_and(|named| named.store == member.store);
         if counts {
             return Ok(());
         }
-        self.heard.contact().heard_later_vote(vote, Instant::now());
+        heard.contact().heard_later_vote(vote, Instant::now());
         Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
-    }
-
-    fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
-        let reason = "answered something other than what was asked".to_owned();
-        let error = CallError::Lost { address: self.member.raft.clone(), reason };
-        RPCError::Unreachable(Unreachable::new(&error))
     }
 }
 
@@ -148,22 +186,31 @@ impl RaftNetwork<Types> for Connection {
         if self.commit_notice.can_wait(&rpc) {
             return Err(RPCError::Network(NetworkError::new(&HeldBack)));
         }
-        let (committed, term, sent) = (rpc.leader_commit, rpc.vote.leader_id.term, Instant::now());
-        if !self.heard.may_send(term, sent) {
-            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
-        }
-        match self.call(Request::Append(rpc)).await? {
-            Response::Append(AppendEntriesResponse::HigherVote(vote)) => {
-                self.may_depose(vote)?;
-                Ok(AppendEntriesResponse::HigherVote(vote))
+        let mut then = Reached::by(&rpc);
+        // Only a message with entries waits for those that are on their way.
+        let mut reached = match rpc.entries.is_empty() {
+            true => None,
+            false => Some(self.follower.reached.lock().await),
+        };
+        let response = match &reached {
+            Some(reached) if reached.covers(&then) => {
+                then = **reached;
+                AppendEntriesResponse::Success
             }
-            Response::Append(response) => {
-                self.heard.contact().acknowledged(term, self.target, sent);
-                self.commit_notice.arrived(committed);
-                Ok(response)
-            }
-            _ => Err(self.unexpected()),
+            _ => self.follower.append(rpc).await?,
+        };
+        match &response {
+            AppendEntriesResponse::HigherVote(vote) => self.may_depose(*vote)?,
+            _ => self.commit_notice.arrived(then.committed),
         }
+        if let (Some(reached), AppendEntriesResponse::Success) = (&mut reached, &response) {
+            **reached = then;
+            if !self.gets_early {
+                self.early.add(self.follower.target, &self.follower);
+                self.gets_early = true;
+            }
+        }
+        Ok(response)
     }
 
     async fn install_snapshot(
@@ -175,14 +222,14 @@ impl RaftNetwork<Types> for Connection {
         RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>,
     > {
         let own = rpc.vote;
-        match self.call(Request::Snapshot(rpc)).await? {
+        match self.follower.call(Request::Snapshot(rpc)).await? {
             Response::Snapshot(response) => {
                 if response.vote > own {
                     self.may_depose(response.vote)?;
                 }
                 Ok(response)
             }
-            _ => Err(self.unexpected()),
+            _ => Err(self.follower.unexpected()),
         }
     }
 
@@ -195,9 +242,10 @@ impl RaftNetwork<Types> for Connection {
         // The voter writes its vote down before it answers. The candidate decides how long it waits before it stands
         // again.
         let request = Request::Vote { rpc, transferred_by };
-        match self.client.call(self.target, &self.member, request, MESSAGE_MAX).await {
+        let Follower { client, target, member, .. } = &*self.follower;
+        match client.call(*target, member, request, MESSAGE_MAX).await {
             Ok(Response::Vote(response)) => Ok(response),
-            Ok(_) => Err(self.unexpected()),
+            Ok(_) => Err(self.follower.unexpected()),
             Err(error) => Err(RPCError::Unreachable(Unreachable::new(&error))),
         }
     }

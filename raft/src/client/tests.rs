@@ -1,30 +1,34 @@
-//! How a node treats answers from processes that it did not ask.
+//! How a node treats answers from processes that it did not ask, and what it sends early.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mintleaf_codec as codec;
 use mintleaf_storage::{DataDir, SledEngine};
-use openraft::{LeaderId, Membership, RaftMetrics};
+use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use openraft::{Entry, EntryPayload, LeaderId, Membership, RaftMetrics, Vote};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use super::Client;
+use super::{Client, EarlyAppends, NetworkFactory};
 use crate::identity::NodeIdentity;
 use crate::message::{Answer, Handshake, Incarnation, Origin, Purpose, Refusal, Request, Response};
 use crate::options::Tuning;
 use crate::peers::PeerObservations;
-use crate::raft_storage::LogStore;
 use crate::raft_storage::tests::everything_covered;
+use crate::raft_storage::{LogObserver, LogStore};
 use crate::runtime::Pending;
 use crate::stop::StopHandle;
 use crate::tests::StoppedClock;
 use crate::transport::{FrameHandler, PROTOCOL, Peer, Reply, Target, Transport, TransportError};
-use crate::types::{Member, RaftLogId, RaftMembership};
+use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Types};
 
 const CLUSTER: u128 = 77;
 /// The stores of node 1, which gets the answers, and of node 2, which is a member.
@@ -43,12 +47,13 @@ struct OneAnswer {
     from: Mutex<Peer>,
     /// The node that the last call wanted.
     wanted: Mutex<Option<u64>>,
+    calls: AtomicUsize,
 }
 
 impl Default for OneAnswer {
     fn default() -> Self {
-        let (bytes, wanted) = Default::default();
-        Self { bytes, from: Mutex::new(Peer::Unproven), wanted }
+        let (bytes, wanted, calls) = Default::default();
+        Self { bytes, from: Mutex::new(Peer::Unproven), wanted, calls }
     }
 }
 
@@ -59,6 +64,7 @@ impl Transport for OneAnswer {
         _: Vec<u8>,
     ) -> Pending<'a, Result<Reply, TransportError>> {
         *self.wanted.lock() = target.node_id;
+        self.calls.fetch_add(1, Relaxed);
         let bytes = Bytes::from(self.bytes.lock().clone());
         Box::pin(std::future::ready(Ok(Reply { from: *self.from.lock(), bytes })))
     }
@@ -74,7 +80,7 @@ impl Transport for OneAnswer {
 
 /// Node 1 of a cluster of two, and the transport that answers it.
 struct NodeUnderTest {
-    client: Client,
+    client: Arc<Client>,
     identity: Arc<NodeIdentity>,
     heard: Arc<PeerObservations>,
     transport: Arc<OneAnswer>,
@@ -85,7 +91,7 @@ async fn node() -> NodeUnderTest {
     let temp = tempfile::tempdir().unwrap();
     let dir = DataDir::open(&temp.path().join("data"), STORES[0]).unwrap();
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
-    let log = LogStore::start(engine, everything_covered()).unwrap();
+    let log = LogStore::start(1, engine, everything_covered()).unwrap();
     let syncs = Arc::clone(log.sync_pace());
     let identity = NodeIdentity::load(1, STORES[0], 1, log, StopHandle::new()).unwrap();
     identity.bootstrap().enter(CLUSTER).await.unwrap();
@@ -102,7 +108,7 @@ async fn node() -> NodeUnderTest {
     let heard = Arc::new(heard);
     let carrier = Arc::clone(&transport) as _;
     let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), carrier, BTreeMap::new());
-    NodeUnderTest { client, identity, heard, transport, _temp: temp }
+    NodeUnderTest { client: Arc::new(client), identity, heard, transport, _temp: temp }
 }
 
 impl NodeUnderTest {
@@ -189,4 +195,69 @@ async fn an_answer_in_the_name_of_another_than_the_proven_node_is_none() {
     node.is_answered((2, STORES[1]), Ok(Response::Done));
     node.ask(CLUSTER).await;
     assert_eq!((node.heard.is_reachable(2), clocks()), (true, 1));
+}
+
+fn entry(term: u64, index: u64) -> RaftEntry {
+    let log_id = RaftLogId::new(LeaderId::new(term, 1), index);
+    Entry { log_id, payload: EntryPayload::Blank }
+}
+
+fn message(entry: RaftEntry) -> AppendEntriesRequest<Types> {
+    let LeaderId { term, .. } = entry.log_id.leader_id;
+    let prev_log_id = Some(RaftLogId { index: entry.log_id.index - 1, ..entry.log_id });
+    let vote = Vote::new_committed(term, 1);
+    AppendEntriesRequest { vote, prev_log_id, entries: vec![entry], leader_commit: None }
+}
+
+#[tokio::test]
+async fn an_entry_is_sent_while_it_is_being_written_and_not_again_once_it_was_accepted() {
+    let node = node().await;
+    let early = Arc::new(EarlyAppends::new(1));
+    let mut network = NetworkFactory {
+        client: Arc::clone(&node.client),
+        identity: Arc::clone(&node.identity),
+        heard: Arc::clone(&node.heard),
+        transfer: Arc::default(),
+        early: Arc::clone(&early),
+    };
+    let member = Member { store: STORES[1], ..Member::default() };
+    let mut openraft = network.new_client(2, &member).await;
+    let option = || RPCOption::new(Duration::from_secs(1));
+    let accepted = || Ok(Response::Append(AppendEntriesResponse::Success));
+    let sent = async |in_all: usize| {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(node.transport.calls.load(Relaxed), in_all);
+    };
+
+    node.is_answered((2, STORES[1]), accepted());
+    early.appended(&[entry(1, 5)]);
+    sent(0).await;
+    openraft.append_entries(message(entry(1, 5)), option()).await.unwrap();
+    sent(1).await;
+
+    early.appended(&[entry(1, 6)]);
+    sent(2).await;
+    let answer = openraft.append_entries(message(entry(1, 6)), option()).await.unwrap();
+    assert!(answer.is_success());
+    sent(2).await;
+
+    // A message that was not accepted is openraft's to repeat.
+    node.is_answered((2, STORES[1]), Err(Refusal::Failed("a full disk".to_owned())));
+    early.appended(&[entry(1, 7)]);
+    sent(3).await;
+    node.is_answered((2, STORES[1]), accepted());
+    // The member does not have the entry before this one.
+    early.appended(&[entry(1, 8)]);
+    sent(3).await;
+    openraft.append_entries(message(entry(1, 7)), option()).await.unwrap();
+    sent(4).await;
+
+    // What was accepted from one leadership says nothing of another.
+    early.appended(&[entry(2, 8)]);
+    early.appended(&[entry(2, 9)]);
+    sent(4).await;
+    openraft.append_entries(message(entry(2, 8)), option()).await.unwrap();
+    sent(5).await;
 }

@@ -29,7 +29,7 @@ fn engine() -> (TempDir, SledEngine) {
 
 fn log() -> (TempDir, LogStore) {
     let (temp, engine) = engine();
-    (temp, LogStore::start(Arc::new(engine), everything_covered()).unwrap())
+    (temp, LogStore::start(1, Arc::new(engine), everything_covered()).unwrap())
 }
 
 /// Node 2, as loaded by the process with this nonce.
@@ -196,7 +196,7 @@ async fn incarnations_that_two_threads_record_are_both_on_disk() {
     let (has_written, writing) = (AtomicBool::default(), Barrier::new(2));
     let other_is_done = Mutex::new(other_is_done);
     let engine = Arc::new(SlowAtFirst { engine, has_written, writing, other_is_done });
-    let log = LogStore::start(Arc::clone(&engine) as _, everything_covered()).unwrap();
+    let log = LogStore::start(1, Arc::clone(&engine) as _, everything_covered()).unwrap();
     let identity = Arc::new(node_two(&log, 1));
     let incarnation = Incarnation { number: 4, nonce: 44 };
     let peer = |node_id, store| Origin { node_id, store, incarnation, members_index: None };

@@ -246,8 +246,7 @@ impl Handle {
 
     /// A time that few proposals of this node have exceeded lately until they were answered: a commit of the leader,
     /// and the way there and back. `None` while that is not known.
-    #[must_use]
-    pub fn proposal_time(&self) -> Option<Duration> {
+    fn proposal_time(&self) -> Option<Duration> {
         let (heard, leader) = (&self.core.heard, self.core.leader()?);
         if leader == self.core.identity.node_id() {
             return heard.commit_bound();

@@ -204,7 +204,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
         let engine = Arc::new(SledEngine::open(&dir).unwrap());
-        let log = LogStore::start(engine, everything_covered()).unwrap();
+        let log = LogStore::start(1, engine, everything_covered()).unwrap();
         let syncs = Arc::clone(log.sync_pace());
         let identity = Arc::new(NodeIdentity::load(1, 7, 1, log, StopHandle::new()).unwrap());
         let nodes: BTreeMap<u64, Member> = (1..=3).map(|id| (id, Member::default())).collect();

@@ -83,7 +83,7 @@ mod tests {
         let temp = TempDir::new().unwrap();
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
         let engine = Arc::new(SledEngine::open(&dir).unwrap());
-        (temp, LogStore::start(engine, durable.reader()).unwrap())
+        (temp, LogStore::start(1, engine, durable.reader()).unwrap())
     }
 
     #[tokio::test]

@@ -2,13 +2,13 @@
 //!
 //! Appends and votes are written immediately and can be read immediately. The sync thread acknowledges them: it
 //! drains its queue, syncs the engine once, then fires every callback. openraft waits for that callback before it
-//! sends an entry on. Truncations and purges run on that thread too, in the order of requests.
+//! sends an entry on; an observer of the log need not. Truncations and purges run on that thread too, in the order of requests.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use mintleaf_codec::CodecError;
@@ -38,6 +38,17 @@ pub(crate) struct LogStore {
     snapshot: DurableSnapshotReader,
     jobs: mpsc::UnboundedSender<Job>,
     pace: Arc<SyncPace>,
+    observer: Arc<OnceLock<Arc<dyn LogObserver>>>,
+    node_id: u64,
+}
+
+/// What takes notice of changes of the log before they are on disk.
+pub(crate) trait LogObserver: Send + Sync {
+    /// These entries were appended.
+    fn appended(&self, entries: &[RaftEntry]);
+
+    /// All entries up to this one are committed.
+    fn committed(&self, log_id: RaftLogId);
 }
 
 /// A job of the sync thread. openraft waits for each job before it requests the next, and the node writes few records
@@ -64,25 +75,31 @@ impl LogStore {
         &self.pace
     }
 
-    /// Starts the sync thread; it ends when the last clone is dropped.
+    /// Starts the sync thread of this node's log; it ends when the last clone is dropped.
     pub(crate) fn start(
+        node_id: u64,
         engine: Arc<dyn LogEngine>,
         snapshot: DurableSnapshotReader,
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let pace = Arc::<SyncPace>::default();
+        let (pace, observer) = (Arc::<SyncPace>::default(), Arc::default());
         let syncer = Syncer { engine: Arc::clone(&engine), queue, pace: Arc::clone(&pace) };
         #[cfg(feature = "simulation")]
         if let Some(process) = runtime::Process::current() {
             process.spawn(syncer.run_simulated(Arc::clone(&process)));
-            return Ok(Self { engine, snapshot, jobs, pace });
+            return Ok(Self { engine, snapshot, jobs, pace, observer, node_id });
         }
         let sync = move || {
             runtime::lower_priority();
             syncer.run();
         };
         thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(sync)?;
-        Ok(Self { engine, snapshot, jobs, pace })
+        Ok(Self { engine, snapshot, jobs, pace, observer, node_id })
+    }
+
+    /// Sets the one observer of this log.
+    pub(crate) fn observe(&self, observer: Arc<dyn LogObserver>) {
+        assert!(self.observer.set(observer).is_ok(), "a log has one observer");
     }
 
     /// Writes a small value at once. The future resolves when it is on disk.
@@ -120,6 +137,12 @@ impl LogStore {
             disk_format::decode_entry(&record).map_err(damaged("the last entry"))?;
         }
         Ok(())
+    }
+
+    /// The vote, but not that it elected this node. openraft would go on leading in the same term after a restart, though
+    /// followers may hold entries of that term that this node has lost (`client/early_appends.rs`).
+    fn without_leadership(&self, vote: RaftVote) -> RaftVote {
+        RaftVote { committed: vote.committed && vote.leader_id.node_id != self.node_id, ..vote }
     }
 
     /// The log id of the last entry, or of the last purged one if the log is empty.
@@ -323,7 +346,7 @@ impl RaftLogStorage<Types> for LogStore {
     // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this call, and
     // only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
     async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
-        self.put_meta(MetaKey::Vote, &disk_format::encode_vote(vote))
+        self.put_meta(MetaKey::Vote, &disk_format::encode_vote(&self.without_leadership(*vote)))
             .await
             .map_err(|error| write_failed(ErrorSubject::Vote, &error))
     }
@@ -331,7 +354,9 @@ impl RaftLogStorage<Types> for LogStore {
     async fn read_vote(&mut self) -> Result<Option<RaftVote>, RaftStorageError> {
         let record = self.get_meta(MetaKey::Vote).map_err(|error| read_failed(&error))?;
         let vote = record.map(|record| disk_format::decode_vote(&record));
-        vote.transpose().map_err(|error| undecodable(ErrorSubject::Vote, &error))
+        let vote = vote.transpose().map_err(|error| undecodable(ErrorSubject::Vote, &error))?;
+        // Releases before 0.3 write that this node was elected.
+        Ok(vote.map(|vote| self.without_leadership(vote)))
     }
 
     // The committed position only shortens the replay at the next start, so it is not synced separately.
@@ -340,6 +365,9 @@ impl RaftLogStorage<Types> for LogStore {
         committed: Option<RaftLogId>,
     ) -> Result<(), RaftStorageError> {
         let Some(log_id) = committed else { return Ok(()) };
+        if let Some(observer) = self.observer.get() {
+            observer.committed(log_id);
+        }
         self.engine
             .put_meta(MetaKey::Committed, &disk_format::encode_log_id(log_id))
             .map_err(|error| write_failed(ErrorSubject::Logs, &error))
@@ -363,12 +391,15 @@ impl RaftLogStorage<Types> for LogStore {
         // Entries below the purge mark are in the snapshot already.
         let purged = self.engine.purge_mark().map(|(index, _)| index);
         let above_mark = |entry: &RaftEntry| Some(entry.log_id.index) > purged;
-        let mut entries = entries.into_iter().filter(above_mark).peekable();
-        let Some(first) = entries.peek().map(|entry| entry.log_id.index) else {
+        let entries: Vec<RaftEntry> = entries.into_iter().filter(above_mark).collect();
+        let Some(first) = entries.first().map(|entry| entry.log_id.index) else {
             callback.log_io_completed(Ok(()));
             return Ok(());
         };
-        let records = entries.map(disk_format::encode_entry).collect();
+        if let Some(observer) = self.observer.get() {
+            observer.appended(&entries);
+        }
+        let records = entries.into_iter().map(disk_format::encode_entry).collect();
         self.engine
             .append(first, records)
             .map_err(|error| write_failed(ErrorSubject::Logs, &error))?;

@@ -1,0 +1,121 @@
+//! Sends a leader's new entries to its followers while its own disk is still writing them (Raft thesis, 10.2.1).
+//!
+//! openraft replicates entries only once they are on the leader's disk, so a commit would take two syncs in a row: the
+//! leader's, and then a follower's. This part sends a follower openraft's next message one sync earlier. When openraft
+//! comes to send that message, the answer is there or on its way, and nothing is sent a second time.
+//!
+//! openraft still counts this node towards a quorum only after its own sync, and a follower only once openraft gets
+//! the follower's answer. But a follower may hold entries that the leader loses in a power cut. Two entries must not
+//! have the same term and index, so a leader that restarts never goes on in its term: see `LogStore::without_leadership`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use parking_lot::Mutex;
+
+use super::network::Follower;
+use crate::raft_storage::LogObserver;
+use crate::runtime::Spawner;
+use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
+
+/// The followers of this node, and the end of its log.
+pub(crate) struct EarlyAppends {
+    node_id: u64,
+    followers: Mutex<BTreeMap<u64, Weak<Follower>>>,
+    log: Mutex<LogEnd>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct LogEnd {
+    last: Option<RaftLogId>,
+    committed: Option<RaftLogId>,
+}
+
+/// How far the log of a follower is known to equal the leader's.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Reached {
+    /// The vote of the leader that the follower answered.
+    vote: RaftVote,
+    last: Option<RaftLogId>,
+    /// The commit index that the follower was sent.
+    pub(super) committed: Option<RaftLogId>,
+}
+
+impl Reached {
+    /// What a follower has reached once it accepts a message.
+    pub(super) fn by(message: &AppendEntriesRequest<Types>) -> Self {
+        let last = message.entries.last().map(|entry| entry.log_id).or(message.prev_log_id);
+        Self { vote: message.vote, last, committed: message.leader_commit }
+    }
+
+    /// Whether a follower that has reached this holds all entries of a message by which it would reach `other`.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.vote == other.vote && self.last >= other.last
+    }
+}
+
+impl EarlyAppends {
+    pub(crate) fn new(node_id: u64) -> Self {
+        let (followers, log) = Default::default();
+        Self { node_id, followers, log }
+    }
+
+    /// Adds a follower that has accepted entries, in place of an earlier one with its id.
+    pub(super) fn add(&self, id: u64, follower: &Arc<Follower>) {
+        let mut followers = self.followers.lock();
+        followers.retain(|_, follower| follower.strong_count() > 0);
+        followers.insert(id, Arc::downgrade(follower));
+    }
+
+    /// Sends the entries after `prev` to each follower that has exactly the entries up to `prev`, and to which no
+    /// other entries are on their way.
+    fn send(&self, prev: RaftLogId, entries: &[RaftEntry], committed: Option<RaftLogId>) {
+        let vote = RaftVote { leader_id: prev.leader_id, committed: true };
+        let here = Reached { vote, last: Some(prev), committed };
+        for follower in self.followers.lock().values().filter_map(Weak::upgrade) {
+            let Ok(mut reached) = Arc::clone(&follower.reached).try_lock_owned() else { continue };
+            if !(reached.covers(&here) && here.covers(&reached)) {
+                continue;
+            }
+            let message = AppendEntriesRequest {
+                vote,
+                prev_log_id: Some(prev),
+                leader_commit: committed,
+                entries: entries.to_vec(),
+            };
+            Spawner::current().spawn(async move {
+                let then = Reached::by(&message);
+                // openraft sends the message again, and deals with any other answer itself.
+                if let Ok(AppendEntriesResponse::Success) = follower.append(message).await {
+                    *reached = then;
+                }
+            });
+        }
+    }
+}
+
+impl LogObserver for EarlyAppends {
+    fn appended(&self, entries: &[RaftEntry]) {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
+        let LogEnd { last: prev, committed } = {
+            let mut log = self.log.lock();
+            let before = *log;
+            log.last = Some(last.log_id);
+            before
+        };
+        // Only an entry that this node wrote in the same term is certainly the one before.
+        let follows = |prev: &RaftLogId| {
+            prev.leader_id == first.log_id.leader_id
+                && prev.leader_id.node_id == self.node_id
+                && prev.index + 1 == first.log_id.index
+        };
+        if let Some(prev) = prev.filter(follows) {
+            self.send(prev, entries, committed);
+        }
+    }
+
+    fn committed(&self, log_id: RaftLogId) {
+        self.log.lock().committed = Some(log_id);
+    }
+}
