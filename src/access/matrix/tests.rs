@@ -95,19 +95,30 @@ fn the_document_shows_the_matrix() {
         Scope::TagOfPath | Scope::TagOfBody | Scope::TagOfParameter => "its tags",
         Scope::Everything => "no",
     };
-    let mut rows: Vec<String> = ROUTES
+    // Requests and commands with the same rights share a row.
+    let mut rows: Vec<(String, [Vec<String>; 2])> = Vec::new();
+    let mut add = |rights: String, column: usize, name: String| {
+        let at = rows.iter().position(|(known, _)| *known == rights).unwrap_or_else(|| {
+            rows.push((rights, [Vec::new(), Vec::new()]));
+            rows.len() - 1
+        });
+        rows[at].1[column].push(name);
+    };
+    for Route { method, path, needs, scope: of, .. } in ROUTES {
+        let name = if *method == "*" { format!("`{path}`") } else { format!("`{method} {path}`") };
+        add(format!("{} | {}", cells(*needs), scope(*of)), 0, name);
+    }
+    for rule in COMMANDS.iter().filter(|rule| !["POST", "HOST:"].contains(&rule.name)) {
+        let tags = if rule.tags == NamedTags::None { "-" } else { "its tags" };
+        add(format!("{} | {tags}", cells(rule.needs)), 1, format!("`{}`", rule.name));
+    }
+    let cell = |names: &[String]| if names.is_empty() { "-".to_owned() } else { names.join(", ") };
+    let rows: Vec<String> = rows
         .iter()
-        .map(|row| {
-            let Route { method, path, needs, .. } = row;
-            let method = if *method == "*" { "any method" } else { method };
-            format!("| {method} | `{path}` | {} | {} |", cells(*needs), scope(row.scope))
+        .map(|(rights, [requests, commands])| {
+            format!("| {} | {} | {rights} |", cell(requests), cell(commands))
         })
         .collect();
-    let commands = COMMANDS.iter().filter(|rule| !["POST", "HOST:"].contains(&rule.name));
-    rows.extend(commands.map(|rule| {
-        let tags = if rule.tags == NamedTags::None { "-" } else { "its tags" };
-        format!("| RESP | `{}` | {} | {tags} |", rule.name, cells(rule.needs))
-    }));
     let shown: Vec<&str> = document
         .lines()
         .filter(|line| line.ends_with('|') && line.matches(" | ").count() == 6)

@@ -8,7 +8,7 @@ use hyper::Method;
 use super::{Guarded, Kept, bearer, entry, token};
 use crate::harness::{RedisClient, Value, command};
 
-/// A row of the table: a method or RESP, the path or command, who may use it, and what confined tokens get.
+/// A request or command of the table: its method or RESP, its path or name, who may use it, and what confined tokens get.
 struct Row {
     method: String,
     what: String,
@@ -19,17 +19,27 @@ struct Row {
 
 fn rows() -> Vec<Row> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/security.md"));
-    let text = text.unwrap();
-    let rows = text.lines().filter_map(|line| {
-        let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
-        let [method, what, nobody, issue, read, admin, tags] = cells[..] else { return None };
-        let what = what.strip_prefix('`')?.strip_suffix('`')?.to_owned();
+    text.unwrap().lines().flat_map(rows_of).collect()
+}
+
+/// What one line of the table has in its two columns of names.
+fn rows_of(line: &str) -> Vec<Row> {
+    let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
+    let [requests, commands, nobody, issue, read, admin, tags] = cells[..] else {
+        return Vec::new();
+    };
+    let row = |method: &str, what: &str| {
         // A sentence above the table says what the role `backup` may do.
         let backup = if what == "/v1/backup" { "yes" } else { nobody };
         let may = [nobody, issue, read, admin, backup].map(|cell| cell == "yes");
-        Some(Row { method: method.to_owned(), what, may, tags: tags.to_owned() })
+        Row { method: method.to_owned(), what: what.to_owned(), may, tags: tags.to_owned() }
+    };
+    let requests = requests.split('`').skip(1).step_by(2).map(|request| {
+        let (method, path) = request.split_once(' ').unwrap_or(("any method", request));
+        row(method, path)
     });
-    rows.collect()
+    let commands = commands.split('`').skip(1).step_by(2).map(|command| row("RESP", command));
+    requests.chain(commands).collect()
 }
 
 /// Has a separate result for each tag.
