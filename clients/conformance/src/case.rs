@@ -21,7 +21,7 @@ pub struct Cases {
 pub struct Case {
     /// Unique, in snake case.
     pub name: String,
-    /// The case of `docs/clients.md` that this is a part of.
+    /// The line of the README's table of cases that this is a part of.
     pub of: String,
     /// What it shows.
     pub about: String,

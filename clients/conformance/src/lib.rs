@@ -1,4 +1,4 @@
-//! A scripted server that plays the cases of `docs/clients.md` to client libraries in any language.
+//! A scripted server that plays cases to client libraries in any language; `docs/clients.md` specifies these.
 //!
 //! `README.md` describes the protocol and the format of `cases.json`.
 //!

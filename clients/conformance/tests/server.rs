@@ -378,11 +378,11 @@ fn a_test_plays_one_case_after_another() {
 }
 
 #[test]
-fn cases_have_names_of_their_own_and_belong_to_the_table_in_the_documents() {
+fn cases_have_names_of_their_own_and_belong_to_the_table_of_the_readme() {
     let Cases { cases } = serde_json::from_str(include_str!("../cases.json")).unwrap();
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), cases.len());
-    let table = include_str!("../../../docs/clients.md");
+    let table = include_str!("../README.md");
     let marked = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` **d** |"));
     let marked: BTreeSet<&str> = marked.map(|(name, _)| name).collect();
     let of: BTreeSet<&str> = cases.iter().map(|case: &Case| case.of.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The cases of `docs/clients.md` that need no network. A script answers, and time passes when all tasks wait.
+//! The cases of `clients/conformance` that need no network. A script answers, and time passes when all tasks wait.
 //!
 //! | file | which cases |
 //! | --- | --- |

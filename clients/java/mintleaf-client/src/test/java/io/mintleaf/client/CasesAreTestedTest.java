@@ -16,13 +16,13 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** Holds docs/clients.md, clients/conformance and the tests together. */
+/** Holds the cases of clients/conformance and the tests together. */
 class CasesAreTestedTest {
   private static final Pattern CASE = Pattern.compile("^\\| `([a-z_]+)` (\\*\\*d\\*\\* )?\\|", Pattern.MULTILINE);
 
   @Test
   void everyCaseOfTheSpecificationHasATest() throws Exception {
-    String page = read("../../../docs/clients.md");
+    String page = read("../../conformance/README.md");
     Matcher cases = CASE.matcher(page.substring(page.indexOf("## Cases")));
     Set<String> played = new TreeSet<>();
     Set<String> specified = new TreeSet<>();

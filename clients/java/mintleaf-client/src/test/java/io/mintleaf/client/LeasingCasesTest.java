@@ -30,7 +30,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The cases of docs/clients.md, each under its name there. Those of real nodes are in {@link RealNodesTest}. */
+/** The cases of clients/conformance, each under its name there. Those of real nodes are in {@link RealNodesTest}. */
 @Timeout(60)
 class LeasingCasesTest {
   private final List<AutoCloseable> opened = new ArrayList<>();
