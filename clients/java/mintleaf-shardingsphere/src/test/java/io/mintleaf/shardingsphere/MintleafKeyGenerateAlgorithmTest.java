@@ -113,7 +113,6 @@ class MintleafKeyGenerateAlgorithmTest {
 
   @Test
   void programOfThePageRuns() throws Exception {
-    Example.isShown("src/test/java/shop/ShardingShop.java");
     Example.isShown("src/test/resources/shop.yaml");
     String nodesOfThePage = "http://localhost:8081,http://localhost:8082,http://localhost:8083";
     String yaml = Example.read("src/test/resources/shop.yaml").replace(nodesOfThePage, String.join(",", nodes.urls()));
