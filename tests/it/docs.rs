@@ -7,14 +7,14 @@
 //! names          metrics, flags, paths and codes: documented is what there is, and nothing else
 //! links          relative links and their anchors
 //! translations   pages in Chinese beside the English ones: the same commands, links and headings
-//! languages      programs of docs/languages.md, which take ids from three nodes while one is killed
+//! languages      functions of docs/languages.md, which take ids from three nodes while one is killed
 //! ```
 //!
 //! A shell block is executed line by line, in a separate directory and on separate ports. Commands of cargo and of
 //! `scripts/` build or run for long: the tests only compare them with the help of what they call. Blocks in other
-//! languages are not executed, except the programs of `docs/languages.md`. The first line of a block names what it needs
-//! beside the text: a program that may be missing (`sh needs=mysql`), nodes that are lost for good or stopped before it
-//! (`sh lost=2,3 stopped=1`), and how many seconds its commands may take (`within=30`).
+//! languages are not executed. The first line of a block names what it needs beside the text: a program that may be
+//! missing (`sh needs=mysql`), nodes that are lost for good or stopped before it (`sh lost=2,3 stopped=1`), and how many
+//! seconds its commands may take (`within=30`).
 
 mod commands;
 mod languages;

@@ -1,4 +1,4 @@
-//! The programs of `docs/languages.md` take ids from three nodes, while one of them hangs and the others die in turn.
+//! The functions of `docs/languages.md` take ids from three nodes, while one of them hangs and the others die in turn.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::document;
+use super::root;
 use crate::harness::{Cluster, Finished, Process, eventually, mintleaf, runs, secs};
 
-/// The port of the page before that of node 1.
+/// The port of the functions before that of node 1.
 const HTTP: u16 = 8080;
 /// The first id of the tag: no JavaScript `number` holds it.
 const FIRST: u64 = (1 << 53) + 1;
@@ -41,16 +41,11 @@ impl Stage {
         fs::write(self.dir().join(name), text).unwrap();
     }
 
-    /// Writes the page's only block of this language that contains `word`, with the ports of the nodes.
-    fn write_block(&self, language: &str, word: &str, name: &str) {
-        let page = document("docs/languages.md");
-        let is_it = |text: &str| text.contains(word);
-        let mut blocks =
-            page.blocks.iter().filter(|block| block.language == language && is_it(&block.text));
-        let text = blocks.next().expect(word).text.clone();
-        assert!(blocks.next().is_none(), "two blocks of {language} contain {word}");
-        let ports = self.cluster.targets().into_iter().zip(1..);
-        let text = ports.fold(text, |text, ((_, http), id)| {
+    /// Writes a function of `docs/languages.md`, with the addresses of the nodes.
+    fn write_function(&self, name: &str) {
+        let text = fs::read_to_string(root().join("clients/http").join(name)).unwrap();
+        let targets = self.cluster.targets().into_iter().zip(1..);
+        let text = targets.fold(text, |text, ((_, http), id)| {
             text.replace(&format!("localhost:{}", HTTP + id), &http.to_string())
         });
         self.write(name, &text);
@@ -114,7 +109,7 @@ while True:
 fn python_with_requests_goes_on_when_nodes_hang_and_die() {
     if runs("python3", &["-c", "import requests"]) {
         let stage = Stage::new();
-        stage.write_block("python", "import requests", "ids.py");
+        stage.write_function("ids.py");
         stage.write("main.py", LOOP_IN_PYTHON);
         stage.plays(Command::new("python3").arg("main.py"));
     }
@@ -138,7 +133,7 @@ for (;;) {
 fn node_with_fetch_goes_on_when_nodes_hang_and_die() {
     if runs("node", &["--eval", "AbortSignal.timeout(1); fetch"]) {
         let stage = Stage::new();
-        stage.write_block("js", "await fetch(", "ids.mjs");
+        stage.write_function("ids.mjs");
         stage.write("main.mjs", LOOP_IN_NODE);
         stage.plays(Command::new("node").arg("main.mjs"));
     }
@@ -165,7 +160,7 @@ for (;;) {
 fn php_goes_on_when_nodes_hang_and_die() {
     if runs("php", &["-r", "curl_version();"]) {
         let stage = Stage::new();
-        stage.write_block("php", "curl_exec", "ids.php");
+        stage.write_function("ids.php");
         stage.write("main.php", LOOP_IN_PHP);
         stage.plays(Command::new("php").arg("main.php"));
     }
@@ -192,7 +187,7 @@ fn csharp_goes_on_when_nodes_hang_and_die() {
         let shop = ["new", "console", "--name", "shop", "--output", "."];
         let made = Finished::of(Command::new("dotnet").args(shop).current_dir(stage.dir()));
         assert_eq!(made.code, Some(0), "{made:?}");
-        stage.write_block("csharp", "HttpClient", "Ids.cs");
+        stage.write_function("Ids.cs");
         stage.write("Program.cs", LOOP_IN_CSHARP);
         let build = ["build", "--output", "out"];
         let built = Finished::of(Command::new("dotnet").args(build).current_dir(stage.dir()));
