@@ -98,11 +98,12 @@ fn promtool_takes_the_rules_the_page_and_every_alert_that_fires_and_clears() {
         command
     };
     for args in [
-        ["check", "rules", "deploy/alerts.yml"],
-        ["test", "rules", "tests/alerts/rules.yml"],
-        ["test", "rules", "tests/alerts/rules-of-days.yml"],
+        &["check", "rules", "deploy/alerts.yml"][..],
+        &["check", "config", "--syntax-only", "deploy/prometheus.yml"],
+        &["test", "rules", "tests/alerts/rules.yml"],
+        &["test", "rules", "tests/alerts/rules-of-days.yml"],
     ] {
-        let ran = Finished::of(&mut promtool(&args));
+        let ran = Finished::of(&mut promtool(args));
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
     let dev = mintleaf().dev();
