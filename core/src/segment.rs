@@ -62,7 +62,7 @@ pub struct SegmentBuffer {
     current: Segment,
     /// Where the cursor stands when it is time to fetch the next segment; past every id where a caller must wait first.
     low_water: u64,
-    /// Segments above `current`, ascending: as a rule one; more only after a demand that was larger
+    /// Segments above `current`, ascending: usually one; more only after a demand that was larger
     /// than both.
     upcoming: VecDeque<Segment>,
     /// When the cursor entered `current`.

@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// The next id. `clock_ms` is the wall clock, which may say anything.
+    /// The next id. `clock_ms` is the wall clock, which may show any time.
     ///
     /// # Errors
     /// [`Refusal`]; in that case it gives no id.

@@ -530,7 +530,7 @@ impl State {
         })
     }
 
-    /// The state's time, and until when periods may have begun that the cluster before a restore used.
+    /// The state's time, and the end of the time in which the cluster before a restore may have begun periods.
     fn line_times(&self) -> (u64, u64) {
         let restored_ms = self.periods_before.stamped_ms().max(self.snowflake_floor_ms());
         (self.clock_ms, restored_ms)
@@ -541,7 +541,7 @@ impl State {
         self.step_bounds.get(tag).map(|bound| bound.step_max)
     }
 
-    /// Has a tag's grabs reserve at most this many ids; any number without one.
+    /// Bounds how many ids a grab of a tag reserves; `None` removes the bound.
     fn bound_steps(&mut self, tag: &BizTag, step_max: Option<u32>) {
         match (step_max, self.step_bounds.get_mut(tag.as_str())) {
             (None, None) => {}

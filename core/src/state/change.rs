@@ -152,7 +152,7 @@ pub enum Change {
         /// Those of them that programs use without a lease, if there are any; `None` leaves those of before.
         taken: Option<Option<WorkerPool>>,
     },
-    /// Deletes a pool of which no lease lasts.
+    /// Deletes a pool without a lease that lasts.
     DeletePool {
         /// The name of an existing pool.
         pool: BizTag,

@@ -1,9 +1,9 @@
 //! Registers: numbers without a gap, each given to a key for good.
 //!
-//! One command either finds the key and answers its number, or gives the key the next one. So a command that is carried
+//! One command either finds the key and returns its number, or gives the key the next one. So a command that is carried
 //! out twice changes nothing the second time, and no number is ever reserved without a key: no crash, no change of
-//! leaders and no lost answer leaves a gap. The number comes from the tag's line as every other one does. What stands
-//! here is which key has it.
+//! leaders and no lost answer leaves a gap. The number comes from the tag's line, as every id does. This module keeps
+//! which key has it.
 //!
 //! The keys stay with the name for ever, as its shape and its mark do: a register that is made again goes on behind
 //! them.
