@@ -47,7 +47,7 @@ pub struct Beginning {
     pub store: u128,
     /// A random number, which becomes the cluster's identity.
     pub cluster_id: u128,
-    /// The index up to which the state counts as applied, 1 or more.
+    /// The last index that counts as applied, 1 or more.
     pub log_index: u64,
 }
 

@@ -59,7 +59,7 @@ pub struct Stamp {
     /// The leader's view of the time when it appended the entry, in Unix milliseconds. It may go back from entry to
     /// entry.
     pub now_ms: u64,
-    /// The term in which the entry was appended.
+    /// The term that the entry was appended in.
     pub term: u64,
     /// The node that led in this term and appended it.
     pub leader_id: u64,

@@ -1,8 +1,8 @@
 //! The bytes on one connection between two nodes.
 //!
 //! The connecting end sends frames, `[length u32 LE][frame]`. The accepting end answers each frame before it reads
-//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text with the reason why there is none. The
-//! layer defines what precedes the first frame.
+//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or the reason for its absence as text. The layer
+//! above defines what precedes the first frame.
 
 use std::future::Future;
 use std::io;

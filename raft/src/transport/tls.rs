@@ -287,7 +287,7 @@ impl ResolvesClientCert for Keys {
     }
 }
 
-/// The time at which certificates are judged.
+/// The time that certificates are checked at.
 struct JudgedAt {
     credentials: Arc<Credentials>,
     clock: UnixClock,

@@ -16,8 +16,8 @@ pub(super) const COPY_NAMES: [[&str; COPIES]; 2] = [["tail-a0", "tail-a1"], ["ta
 /// `fdatasync` cheap. Most batches take two blocks in each copy.
 pub(super) const FILE_BYTES_MIN: usize = 512 << 10;
 
-/// Size in bytes up to which a file grows because its batches filled it. The larger the files, the more records are
-/// purged before a checkpoint would get them; the smaller, the sooner a node has read them at its start.
+/// A file that its batches fill grows up to this size in bytes. The larger the files, the more records are purged
+/// before a checkpoint would get them; the smaller, the sooner a starting node has read them.
 pub(super) const FILE_BYTES_MAX: usize = 8 << 20;
 
 /// One file of the write-ahead log: two copies that get the same writes.
