@@ -22,7 +22,7 @@ use super::output;
 use crate::machine::clock::{Clock, SystemClock};
 
 const DAY_S: u64 = 24 * 3600;
-/// How far before its making the validity of a certificate begins: clocks of other machines may be behind.
+/// How long before it is made a certificate becomes valid: clocks of other machines may be behind.
 const BACKDATED_S: u64 = 3600;
 /// The end of all nodes' names; a certificate is for one node.
 const NODE_DOMAIN: &str = ".mintleaf";
@@ -94,10 +94,10 @@ pub struct NodeArgs {
     /// The node's id, as in --node-id
     #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     id: u64,
-    /// Host name or IP address by which clients reach the node; may be given several times
+    /// Host name or IP address that clients use for the node; may be given several times
     #[arg(long = "name", value_name = "HOST", value_parser = host)]
     names: Vec<String>,
-    /// By whom, and where to.
+    /// The CA, and the directory to write to.
     #[command(flatten)]
     signing: SigningArgs,
 }
@@ -108,10 +108,10 @@ pub struct ServerArgs {
     /// What the files are called: letters, digits and - _ . @; and the host, without --name
     #[arg(value_parser = file_name)]
     name: String,
-    /// Host name or IP address by which clients reach the node; may be given several times
+    /// Host name or IP address that clients use for the node; may be given several times
     #[arg(long = "name", value_name = "HOST", value_parser = host)]
     names: Vec<String>,
-    /// By whom, and where to.
+    /// The CA, and the directory to write to.
     #[command(flatten)]
     signing: SigningArgs,
 }
@@ -122,7 +122,7 @@ pub struct ClientArgs {
     /// What the client is called: letters, digits and - _ . @
     #[arg(value_parser = file_name)]
     name: String,
-    /// By whom, and where to.
+    /// The CA, and the directory to write to.
     #[command(flatten)]
     signing: SigningArgs,
 }
@@ -131,7 +131,7 @@ pub struct ClientArgs {
 struct Made {
     /// The paths of the certificate and its key.
     files: [String; 2],
-    /// The path of the CA that signed it, if that is another.
+    /// The path of the CA that signed it, unless it is a CA itself.
     ca: Option<String>,
     /// Where each file belongs, for people.
     hint: String,
@@ -322,7 +322,7 @@ fn common_name(text: &str) -> Result<String, &'static str> {
     is_sound.then(|| text.to_owned()).ok_or("must have 1 to 64 characters")
 }
 
-/// A name that is a file's as well.
+/// A name that is also the name of a file.
 fn file_name(text: &str) -> Result<String, &'static str> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     let is_sound = (1..=64).contains(&text.len()) && text.chars().all(is_allowed);

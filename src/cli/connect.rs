@@ -31,7 +31,7 @@ pub struct Connect {
     /// File with that token on its first line
     #[arg(long, env = "MINTLEAF_TOKEN_FILE", value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Whom to believe behind https.
+    /// The certificates to trust for https.
     #[command(flatten)]
     tls: TlsArgs,
     /// Print JSON

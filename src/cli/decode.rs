@@ -11,7 +11,7 @@ use super::table::TextTable;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::text::timestamp::rfc3339;
 
-/// The id, and by which layout and epoch.
+/// The id, and the layout and epoch to read it by.
 #[derive(Args, Debug)]
 pub struct DecodeArgs {
     /// The id

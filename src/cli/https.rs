@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use self::named_certificates::NamedCertificates;
 
-/// Whom to believe behind https, and what to show there.
+/// The certificates to trust for https, and the one to show.
 #[derive(Args, Clone, Debug)]
 pub(super) struct TlsArgs {
     /// PEM file with the CAs that sign the nodes' certificates, or with those certificates themselves, for https

@@ -23,7 +23,7 @@ pub enum PoolCommand {
         /// Its worker ids up to 65535, such as 0-1023 or 0-9,20: all that it has, and more
         #[arg(long)]
         workers: WorkerPool,
-        /// Those that run elsewhere today, such as 3,7: never leased until a list without them, or none, replaces it
+        /// Worker ids in use elsewhere, such as 3,7: never leased until a list without them, or none, replaces this one
         #[arg(long, value_parser = taken)]
         taken: Option<Taken>,
     },
@@ -36,7 +36,7 @@ pub enum PoolCommand {
         /// The pool's name
         name: String,
     },
-    /// Delete a pool of which no worker id is held
+    /// Delete a pool whose worker ids are all free
     #[command(after_help = "Example:\n  mintleaf pool delete shops --yes")]
     Delete {
         /// The pool's name
@@ -85,7 +85,7 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
     }
 }
 
-/// A pool with all of its holders, of whom one page has 1,000 at most.
+/// A pool with all of its holders; a page has at most 1,000 of them.
 async fn whole(client: &Client, path: &str) -> Result<Value, Failure> {
     let mut pool = client.get(path).await?;
     while let Some(after) = pool["next"].as_u64() {

@@ -18,14 +18,14 @@ pub enum RegisterCommand {
     /// Print the number of a key, which gets the next one if it has none
     #[command(after_help = "Example:\n  mintleaf register next invoices order-4711")]
     Next {
-        /// Of which key.
+        /// The key.
         #[command(flatten)]
         of: KeyArgs,
     },
     /// Print the number of a key, if it has one
     #[command(after_help = "Example:\n  mintleaf register get invoices order-4711")]
     Get {
-        /// Of which key.
+        /// The key.
         #[command(flatten)]
         of: KeyArgs,
     },

@@ -15,7 +15,7 @@ pub enum SequenceCommand {
     /// Take numbers of a key and print them, one per line
     #[command(after_help = "Example:\n  mintleaf sequence next chat room-17 -n 5")]
     Next {
-        /// Of which key.
+        /// The key.
         #[command(flatten)]
         of: KeyArgs,
         /// How many numbers, up to 1,000,000
@@ -26,7 +26,7 @@ pub enum SequenceCommand {
     /// Show the last number of a key, or an upper bound for it
     #[command(after_help = "Example:\n  mintleaf sequence last chat room-17")]
     Last {
-        /// Of which key.
+        /// The key.
         #[command(flatten)]
         of: KeyArgs,
     },

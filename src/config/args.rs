@@ -162,15 +162,15 @@ pub struct ServeArgs {
     /// Raft address of a node whose running cluster to join, instead of --peers
     #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
     pub join: Option<String>,
-    /// Client address to tell others, if it is not --http [default: the bound one; for 0.0.0.0, with the host of the
-    /// raft address that others are told]
+    /// Client address to advertise, if it is not --http [default: the bound one; for 0.0.0.0, with the host of the
+    /// advertised raft address]
     #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
     pub advertise_http: Option<String>,
-    /// Redis protocol address to tell others, if it is not --resp [default: its port, at the host of the client address
-    /// to tell others]
+    /// Redis protocol address to advertise, if it is not --resp [default: its port, at the host of the advertised client
+    /// address]
     #[arg(long, env = "MINTLEAF_ADVERTISE_RESP", value_name = "HOST:PORT")]
     pub advertise_resp: Option<String>,
-    /// Raft address to tell others, if it is neither --raft nor the one in --peers
+    /// Raft address to advertise, if it is neither --raft nor the one in --peers
     #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
     pub advertise_raft: Option<String>,
     /// File with the secret that members authenticate each other with, 32 to 1024 bytes; a second line may hold the

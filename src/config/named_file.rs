@@ -24,7 +24,7 @@ pub(super) enum Kept {
     /// Only the node's own user, or root, may own it, because the owner can replace it at any time.
     Owned,
     /// Only the node's own user, or root, may own it, and only its owner may read or write it. The node's group may read
-    /// a file of root: so Kubernetes mounts a Secret.
+    /// a file of root, because Kubernetes mounts a Secret in this way.
     Private,
 }
 
@@ -79,7 +79,7 @@ pub fn others_can_use(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| is_exposed(&meta))
 }
 
-/// Says whose a directory is that does not belong to the user of this process; `None` for root, which may use any.
+/// Says who owns a directory that does not belong to the user of this process; `None` for root, which may use any.
 pub fn foreign_owner(directory: &Path) -> Option<String> {
     let (owner, own) = (std::fs::metadata(directory).ok()?.uid(), geteuid().as_raw());
     let is_foreign = own != 0 && owner != own;
@@ -98,8 +98,8 @@ fn is_exposed(meta: &Metadata) -> bool {
     lets_others(meta.permissions().mode(), meta.uid(), geteuid().as_raw())
 }
 
-/// Whether a file of this mode and owner lets others use it than the process's user `own`. If root owns it, whom else its
-/// group lets in was root's choice; a process that has opened it as another user is of that group.
+/// Whether a file of this mode and owner lets users other than the process's user `own` use it. The group of a file of
+/// root is root's choice; a process that has opened the file as another user belongs to that group.
 fn lets_others(mode: u32, owner: u32, own: u32) -> bool {
     let may_not = if owner == 0 && own != 0 { 0o037 } else { 0o077 };
     mode & may_not != 0

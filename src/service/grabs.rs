@@ -22,12 +22,12 @@ pub(super) struct Grabs {
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// In whose name grabs are proposed.
+/// Who proposes a grab.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Proposer {
     /// This node's own, whichever node leads.
     AnyNode,
-    /// The leader's: nothing is reserved once this node leads no more.
+    /// The leader's: nothing is reserved once this node no longer leads.
     Leader,
 }
 
@@ -39,13 +39,13 @@ pub(super) type Granted = Option<Result<(Segment, Steps), Refused>>;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum Refused {
     UnknownTag,
-    /// The tag has another shape than the request is for.
+    /// The request does not fit the tag's shape.
     OtherShape,
     Exhausted,
     Frozen,
     /// The tag has gone on to a later period.
     PeriodOver,
-    /// The period is not now.
+    /// The period is not the present one.
     PeriodClosed,
     /// Too many requests wait already.
     Overloaded,
@@ -54,10 +54,10 @@ pub(super) enum Refused {
 }
 
 impl Grabs {
-    /// Proposes these grabs together and returns what came of each, in their order.
+    /// Proposes these grabs together and returns the outcome of each, in their order.
     pub(super) async fn carry_out(&self, grabs: &[Command], proposer: Proposer) -> Vec<Granted> {
         let began = Instant::now();
-        // Callers wait for less; on slow disks the segment comes for the next ones.
+        // Callers wait for less long. On slow disks the segment arrives in time for the next ones.
         let deadline = began + self.replica.patience(GRAB_MAX);
         let answered = match proposer {
             Proposer::AnyNode => self.replica.propose_all(grabs, deadline).await,
@@ -109,8 +109,8 @@ impl Grabs {
     }
 }
 
-/// Writes a grant into the log, before any id of it is handed out, so that a recorder can check ids against the grants
-/// that it has read.
+/// Logs a grant before any id of it is handed out, so that a reader of the log can check ids against the grants that it
+/// has read.
 pub(super) fn record_grant(tag: &BizTag, line: Line, Segment { start, end }: Segment) {
     let tag = tag.as_str();
     let period = match line {

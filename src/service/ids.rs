@@ -59,7 +59,7 @@ pub struct IdService {
     pub(super) grabs: GrabQueue,
     pub(super) leader: LeaderQueue,
     pub(super) snowflakes: Arc<Snowflakes>,
-    /// Most keys that all registers together shall have.
+    /// Most keys that all registers together may have.
     pub(super) register_keys_max: u64,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
@@ -672,7 +672,7 @@ impl IdService {
         }
         let left = match &row.shape {
             None => ID_END - row.max_id,
-            // The row does not show the mark of a period from which no caller has taken ids yet.
+            // The row does not show the mark of a period that no caller has taken ids of yet.
             Some(shape) if shape.period.is_some() => ID_END,
             Some(shape) => shape.line_end().saturating_sub(row.max_id),
         };

@@ -23,7 +23,7 @@ use crate::replica::TagListener;
 /// The table, entered for several look-ups; see [`TagTable::pin`].
 pub(super) type PinnedTags<'a> = HashMapRef<'a, BizTag, Source, RandomState, LocalGuard<'a>>;
 
-/// How long the node goes on assuming that no slot holds an id, once it has found that.
+/// How long the table remembers that no slot holds an id.
 const NONE_HELD_MS: u64 = 250;
 /// Maximum number of tags to look at for those whose callers will wait soonest. A look takes 0.1 ms.
 pub(super) const WATCHED_MAX: usize = 1_000;
@@ -40,7 +40,7 @@ pub struct TagTable {
     ledger: SharedLedger,
     /// First segments of plain tags that are not in the table yet.
     first_segments: FirstSegments,
-    /// The table assumes until then, in milliseconds of the monotonic clock, that no slot holds an id.
+    /// Until then, in milliseconds of the monotonic clock, the table assumes that no slot holds an id.
     none_held_until_ms: AtomicU64,
     /// The tags whose ids would run out soonest as of the last look, [`WATCHED_MAX`] at most.
     shortest: Mutex<Vec<BizTag>>,
@@ -135,8 +135,8 @@ impl TagTable {
         slot.close();
     }
 
-    /// Gives up the slot of a line for which the log refuses grabs. Its tag gets another slot when the line's time
-    /// comes again.
+    /// Gives up the slot of a line whose grabs the log refuses. Its tag gets another slot when the line's time comes
+    /// again.
     pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
         match self.tags.pin().get(slot.tag()) {
             Some(Source::Trend(lines)) => lines.drop_slot(slot),
