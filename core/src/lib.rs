@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`limits`] | The bounds that clients meet |
 //! | [`version`] | The name of this release |
+//! | `specification` | What a cluster may do with its number lines; only with the feature of that name |
 //! | [`snowflake`] | Which bits of a snowflake id are what; the generator of a process |
 //! | [`tag`] | What a tag may be called |
 //! | [`steps`] | How many ids one grab of a tag may reserve |
@@ -25,6 +26,8 @@ pub mod segment;
 pub mod sequence;
 pub mod shape;
 pub mod snowflake;
+#[cfg(any(test, feature = "specification"))]
+pub mod specification;
 pub mod state;
 pub mod steps;
 pub mod tag;

@@ -1,3 +1,4 @@
+mod courses;
 mod outlook;
 
 use std::collections::VecDeque;

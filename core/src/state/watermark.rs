@@ -90,4 +90,57 @@ mod tests {
         mark.raise(ID_END);
         mark.raise(ID_END + 1);
     }
+
+    /// What may happen to a mark.
+    const STEPS: [fn(&mut Watermark) -> Option<Range<u64>>; 10] = [
+        |mark| mark.grab(1, ID_END),
+        |mark| mark.grab(2, ID_END),
+        |mark| mark.grab(5, ID_END),
+        |mark| mark.grab(3, 4),
+        |mark| mark.grab(3, ID_END - 1),
+        |mark| risen(mark, 1),
+        |mark| risen(mark, u64::MAX),
+        |mark| behind(mark, Some(2), 1),
+        |mark| behind(mark, Some(ID_END - 2), 1),
+        |mark| behind(mark, None, 3),
+    ];
+
+    fn risen(mark: &mut Watermark, by: u64) -> Option<Range<u64>> {
+        mark.rise(by);
+        None
+    }
+
+    fn behind(mark: &mut Watermark, last: Option<u64>, by: u64) -> Option<Range<u64>> {
+        mark.rise_behind(last, by);
+        None
+    }
+
+    /// Every course of so many more steps, from a mark on.
+    fn courses(mark: Watermark, steps: u32) -> u64 {
+        if steps == 0 {
+            return 1;
+        }
+        let mut count = 0;
+        for step in STEPS {
+            let mut after = mark;
+            let grabbed = step(&mut after);
+            assert!(
+                after.get() >= mark.get() && after.get() <= ID_END,
+                "{mark:?} became {after:?}"
+            );
+            if let Some(ids) = grabbed {
+                assert!(ids.start == mark.get() && ids.end == after.get() && !ids.is_empty());
+            }
+            count += courses(after, steps - 1);
+        }
+        count
+    }
+
+    /// **Bound:** every course of six steps out of ten, from a new line and from each of the last four marks.
+    #[test]
+    fn no_course_of_steps_lowers_a_mark_or_grabs_a_number_twice() {
+        let begins = [1, ID_END - 3, ID_END - 2, ID_END - 1, ID_END];
+        let courses: u64 = begins.map(|mark| courses(Watermark(mark), 6)).iter().sum();
+        assert_eq!(courses, 5_000_000);
+    }
 }

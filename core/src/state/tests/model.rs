@@ -6,6 +6,8 @@
 //! between any two steps (a crash is a pause that does not end), and its data directory may be
 //! cloned, or restored from an older copy.
 //!
+//! Each step is one of the specification's (`specification.rs`), to which the simulation is held as well.
+//!
 //! The right design keeps nothing on disk, so that the disk does not matter to it. The other
 //! [`Design`]s are known to be wrong, and the same search finds their repeated ids.
 
@@ -15,6 +17,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::workers::format;
 use crate::snowflake::{Format, Generator, Window};
+use crate::specification::{self, Lines};
 use crate::state::Response;
 use crate::state::worker_entries::{WantedWindow, WorkerEntries};
 
@@ -54,6 +57,9 @@ struct World {
     image: Option<Mark>,
     issued: BTreeSet<u64>,
     repeated: bool,
+    lines: Lines<u16, u128>,
+    /// Whether the specification refused a step.
+    is_refused: bool,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -165,6 +171,7 @@ impl Cluster {
             What::Renew => world.workers.renew(now_ms, 0, nonce, WINDOW_MS),
             What::Release { unused_from_ms } => world.workers.release(0, nonce, unused_from_ms),
         };
+        self.specify(world, sent.what, nonce, &response);
         let receiver = &mut world.starts[sent.start];
         if receiver.awaits != Some(sent.what) || receiver.grant != sent.grant {
             return;
@@ -179,9 +186,34 @@ impl Cluster {
         }
     }
 
+    /// Takes what the rules did as a step of the specification.
+    fn specify(&self, world: &mut World, what: What, nonce: u128, response: &Response) {
+        let (line, grant) = (0, nonce);
+        let step = match (what, response) {
+            (What::Acquire, &Response::Window { floor_ms, fence_ms, .. }) => {
+                specification::Step::Grant { line, grant, numbers: floor_ms..fence_ms }
+            }
+            (What::Renew, &Response::Window { floor_ms, fence_ms, .. }) => {
+                specification::Step::Extend { line, grant, numbers: floor_ms..fence_ms }
+            }
+            (What::Release { unused_from_ms }, Response::Noted) => {
+                specification::Step::GiveBack { line, grant, unused_from: unused_from_ms }
+            }
+            _ => return,
+        };
+        world.is_refused |= world.lines.step(step).is_err();
+    }
+
     fn emit(&self, world: &mut World, start: usize, clock_ms: u64) -> Option<()> {
+        let grant = world.starts[start].grant;
         let generator = &mut world.starts[start].generator;
         let id = generator.take_one(self.format().epoch_ms() + clock_ms).ok()?;
+        let ms = self.format().decode(id)?.time_ms;
+        let sent = Sent { start, grant, what: What::Renew };
+        let (grant, numbers) = (self.nonce(sent), ms..ms + 1);
+        let used = world.lines.step(specification::Step::Use { line: 0, grant, numbers });
+        world.is_refused |= used.is_err();
+        let generator = &mut world.starts[start].generator;
         if self.design == Design::ResumeFromLocalMark {
             world.disk = mark(generator);
         }
@@ -212,6 +244,8 @@ impl Model for Cluster {
             image: None,
             issued: BTreeSet::new(),
             repeated: false,
+            lines: Lines::default(),
+            is_refused: false,
         }]
     }
 
@@ -264,22 +298,29 @@ impl Model for Cluster {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::<Self>::always("no id twice", |_, world| !world.repeated)]
+        vec![
+            Property::<Self>::always("no id twice", |_, world| !world.repeated),
+            Property::<Self>::always("specified", |_, world| !world.is_refused),
+        ]
     }
 }
 
 /// Searches all behaviours of up to `steps` steps, shortest first. Returns the length of the first that repeats an id,
-/// and how many states were seen.
+/// and how many states were seen. The specification must have refused a step by then, and otherwise none.
 fn search(design: Design, steps: usize) -> (Option<usize>, usize) {
     let checker = Cluster { design }
         .checker()
         // The state before the first step has depth one, and states at the limit are not seen.
         .target_max_depth(steps + 2)
-        .finish_when(HasDiscoveries::AnyFailures)
+        .finish_when(HasDiscoveries::AnyOf(["no id twice"].into()))
         .spawn_bfs()
         .join();
     let repeating = checker.discovery("no id twice").map(|path| path.into_actions());
     println!("{design:?}, {} states: {repeating:?}", checker.unique_state_count());
+    let refused = checker.discovery("specified").map(|path| path.into_actions().len());
+    let shortest = repeating.as_ref().map(Vec::len);
+    assert_eq!(refused.is_some(), shortest.is_some(), "refused after {refused:?}");
+    assert!(refused <= shortest, "an id is repeated before a step is refused");
     (repeating.map(|steps| steps.len()), checker.unique_state_count())
 }
 
