@@ -105,4 +105,84 @@ mod tests {
         previous[4..9].copy_from_slice(&codec::encode(3, &batch(9))[..5]);
         assert_eq!(decode_batch(&previous), None);
     }
+
+    /// Three batches of one block, each written twice, and a fourth whose bytes take four sectors.
+    fn log() -> (Vec<u8>, Vec<u8>) {
+        let synced = (1..=3).flat_map(|number| twice(&encode_batch(&batch(number)))).collect();
+        let long = Batch { records: vec![Blob(vec![7; 3 * SECTOR_BYTES])], ..batch(4) };
+        (synced, twice(&encode_batch(&long)))
+    }
+
+    /// The smallest unit that a power cut leaves whole.
+    const SECTOR_BYTES: usize = 512;
+
+    /// The numbers of the batches in a copy of a file, in their order.
+    fn numbers(bytes: &[u8]) -> Vec<u64> {
+        batches_in(bytes, 0).iter().map(|found| found.batch.manifest.batch).collect()
+    }
+
+    /// **Bound:** every length of a file with four batches.
+    #[test]
+    fn any_prefix_of_a_log_has_the_batches_that_end_in_it_and_no_others() {
+        let (mut log, last) = log();
+        let used = |number| encode_batch(&batch(number)).len();
+        let mut ends: Vec<usize> =
+            (0..6).map(|at| at * BLOCK_BYTES + used(at as u64 / 2 + 1)).collect();
+        let long = decode_batch(&last).expect("a batch").2;
+        ends.extend([6 * BLOCK_BYTES + long, 7 * BLOCK_BYTES + long]);
+        log.extend(last);
+        for length in 0..=log.len() {
+            let whole = ends.iter().filter(|end| **end <= length).count();
+            let expected = [1, 1, 2, 2, 3, 3, 4, 4];
+            assert_eq!(numbers(&log[..length]), expected[..whole], "{length} bytes");
+        }
+    }
+
+    /// **Bound:** every subset of the eight sectors that a fourth batch writes, over a file that had zeros there and over one
+    /// that had older batches there.
+    #[test]
+    fn any_subset_of_unsynced_sectors_leaves_all_synced_batches_and_the_last_one_whole_or_not_at_all()
+     {
+        let (synced, last) = log();
+        let long = decode_batch(&last).expect("a batch").2;
+        let sectors = long.div_ceil(SECTOR_BYTES);
+        assert_eq!(sectors, 4);
+        let older = |number| twice(&encode_batch(&batch(number)));
+        for before in [vec![0; last.len()], older(0)] {
+            for written in 0_u32..1 << (2 * sectors) {
+                let mut log = [&synced[..], &before].concat();
+                let mut places = [0; 2];
+                for sector in (0..2 * sectors).filter(|sector| written & 1 << sector != 0) {
+                    let (place, within) = (sector / sectors, sector % sectors);
+                    let at = place * BLOCK_BYTES + within * SECTOR_BYTES;
+                    let bytes = &last[at..at + SECTOR_BYTES];
+                    log[synced.len() + at..][..SECTOR_BYTES].copy_from_slice(bytes);
+                    places[place] += 1;
+                }
+                let found = numbers(&log);
+                assert_eq!(found[..6], [1, 1, 2, 2, 3, 3], "{written:b}");
+                let whole = places.iter().filter(|place| **place == sectors).count();
+                let fourth = found.iter().filter(|number| **number == 4).count();
+                assert_eq!(fourth, whole, "{written:b}");
+                assert!(found[6..].iter().all(|number| [0, 4].contains(number)), "{written:b}");
+            }
+        }
+    }
+
+    /// **Bound:** every bit of a file with four batches, each of which is there twice.
+    #[test]
+    fn any_flipped_bit_leaves_each_batch_in_one_place_at_least_and_none_that_was_not_written() {
+        let (mut log, last) = log();
+        log.extend(last);
+        let expected = batches_in(&log, 0);
+        let is_written =
+            |found: &Found| expected.iter().any(|written| written.batch == found.batch);
+        for bit in 0..log.len() * 8 {
+            log[bit / 8] ^= 1 << (bit % 8);
+            let found = batches_in(&log, 0);
+            assert!(found.iter().all(is_written), "bit {bit} makes a batch");
+            assert!(found.len() + 1 >= expected.len(), "bit {bit} costs more than one place");
+            log[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
 }
