@@ -156,11 +156,13 @@ impl Campaign {
         let minutes = self.began.elapsed().as_secs_f64() / 60.0;
         println!(
             "{seeds} seeds ({} in a bad climate), {hours:.2} simulated hours in {minutes:.2} minutes \
-             ({:.0} a minute), {} ids, {} commits",
+             ({:.0} a minute), {} ids, {} commits, \
+             {} steps of the specification",
             sum.count("bad climates"),
             hours / minutes,
             sum.count("ids"),
-            sum.count("commits")
+            sum.count("commits"),
+            sum.count("steps")
         );
         let faults = sum.faults().map(|(kind, count)| format!("{kind} {count}"));
         println!("faults: {}", faults.collect::<Vec<_>>().join(", "));

@@ -20,6 +20,7 @@ use mintleaf_core::encoding::{decode_command, decode_response};
 use mintleaf_core::limits::AHEAD_MS_MAX;
 use mintleaf_core::shape::{self, PeriodNumber};
 use mintleaf_core::snowflake::Format;
+use mintleaf_core::specification::{Lines, Step};
 use mintleaf_core::state::{Change, Command, Raise, Response, State};
 use parking_lot::Mutex;
 
@@ -30,7 +31,6 @@ pub(crate) use handed_out::{Name, Part, Worker};
 pub(crate) use lines::Period;
 use lines::{Line, Reserved};
 pub(crate) use registers::{Key, Number};
-use snowflakes::Window;
 pub(crate) use witness::{Witness, witnessed};
 
 /// One incarnation of a node: a start of its process.
@@ -59,13 +59,13 @@ struct Known {
     lines: BTreeMap<Name, Line>,
     /// The periods of tags that have any reserved ids.
     periods: BTreeMap<(String, PeriodNumber), Part>,
-    /// By worker id, then by the nonce of the grant or of the lease.
-    windows: BTreeMap<Worker, BTreeMap<u128, Window>>,
-    fences: BTreeMap<Worker, u64>,
+    /// The windows of nodes and the leases of programs, as the specification allows them, by their nonces.
+    windows: Lines<Worker, u128>,
+    leases: Lines<Worker, u128>,
+    /// By window, pairs of an event and a floor: a call that begins after the event may be given nothing below the floor.
+    floors: BTreeMap<(Worker, u128), Vec<(u64, u64)>>,
     /// The snowflake floor.
     floor_ms: u64,
-    /// No lease of a pool begins below it.
-    leases_from_ms: u64,
     /// How often a window was bound by a floor.
     floor_events: u64,
     snowflake_highest: BTreeMap<Incarnation, u64>,
@@ -127,9 +127,16 @@ impl Oracle {
             // Behind its named number a register has no gap.
             lasts.values().map(|last| ((tag.as_str().to_owned(), Part::Whole), Line::behind(*last)))
         });
+        let (mut windows, mut leases) = match beside {
+            true => <(Lines<_, _>, Lines<_, _>)>::default(),
+            false => (before.windows.clone(), before.leases.clone()),
+        };
+        self.specified(&mut windows, Step::Restore(floor_ms));
+        self.specified(&mut leases, Step::Restore(floor_ms + AHEAD_MS_MAX));
         let known = Known {
             floor_ms,
-            leases_from_ms: floor_ms + AHEAD_MS_MAX,
+            windows,
+            leases,
             clock_ms: before.clock_ms,
             lines: named.collect(),
             registered: registered_in(copy, before.asked.keys()),
@@ -163,10 +170,11 @@ impl Oracle {
         self.format
     }
 
-    /// The number of ids that clients were given, and of commands that were applied, in all clusters.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let HandedOut { ids, commits, .. } = &*self.handed_out;
-        (ids.load(Ordering::Relaxed), commits.load(Ordering::Relaxed))
+    /// The number of ids that clients were given, of commands that were applied, and of steps that were held against the
+    /// specification, in all clusters.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        let HandedOut { ids, commits, steps, .. } = &*self.handed_out;
+        [ids, commits, steps].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Whether a tag was ever deleted.
@@ -246,38 +254,51 @@ impl Oracle {
                 if Incarnation::of_nonce(nonce).node_id != node_id {
                     self.broken(format_args!("worker {worker_id}: granted to a stranger"));
                 }
-                self.granted(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms);
+                let (line, numbers) = (Worker::own(worker_id), floor_ms..fence_ms);
+                self.specified(&mut known.windows, Step::Grant { line, grant: nonce, numbers });
             }
             (
                 Command::LeaseWorker { pool, nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => self.granted(known, (Worker::of(&pool, worker_id), nonce), floor_ms, fence_ms),
+            ) => {
+                let (line, numbers) = (Worker::of(&pool, worker_id), floor_ms..fence_ms);
+                self.specified(&mut known.leases, Step::Grant { line, grant: nonce, numbers });
+            }
             (
                 Command::RenewWorker { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => self.renewed(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms),
+            ) => {
+                let (line, numbers) = (Worker::own(worker_id), floor_ms..fence_ms);
+                self.specified(&mut known.windows, Step::Extend { line, grant: nonce, numbers });
+            }
             (
                 Command::RenewLease { pool, nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => self.renewed(known, (Worker::of(&pool, worker_id), nonce), floor_ms, fence_ms),
+            ) => {
+                let (line, numbers) = (Worker::of(&pool, worker_id), floor_ms..fence_ms);
+                self.specified(&mut known.leases, Step::Extend { line, grant: nonce, numbers });
+            }
             (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {
-                self.released(known, (Worker::own(worker_id), nonce), unused_from_ms);
+                let (line, grant, unused_from) = (Worker::own(worker_id), nonce, unused_from_ms);
+                self.specified(&mut known.windows, Step::GiveBack { line, grant, unused_from });
             }
             (
                 Command::GiveBackLease { pool, worker_id, nonce, unused_from_ms },
                 Response::Noted,
-            ) => self.released(known, (Worker::of(&pool, worker_id), nonce), unused_from_ms),
+            ) => {
+                let (line, unused_from) = (Worker::of(&pool, worker_id), unused_from_ms);
+                let step = Step::GiveBack { line, grant: nonce, unused_from };
+                self.specified(&mut known.leases, step);
+            }
             (
                 Command::LiftWindow { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
-            ) => self.lifted(known, (Worker::own(worker_id), nonce), floor_ms, fence_ms),
+            ) => self.lifted(known, (Worker::own(worker_id), nonce), floor_ms..fence_ms),
             (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
-                if before_ms != known.floor_ms || floor_ms < before_ms {
-                    self.broken(format_args!(
-                        "the floor went from {} to {floor_ms}",
-                        known.floor_ms
-                    ));
+                if before_ms != known.floor_ms {
+                    self.broken(format_args!("the floor {} was {before_ms}", known.floor_ms));
                 }
+                self.specified(&mut known.windows, Step::Floor(floor_ms));
                 known.floor_ms = floor_ms;
             }
             (Command::RaiseLevel { to, .. }, _) => {

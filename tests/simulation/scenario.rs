@@ -52,6 +52,8 @@ pub(crate) struct Verdict {
     pub(crate) trace: Arc<Trace>,
     pub(crate) ids: u64,
     pub(crate) commits: u64,
+    /// How many steps were held against the specification.
+    pub(crate) steps: u64,
     pub(crate) simulated_ms: u64,
     pub(crate) climate: Climate,
 }
@@ -115,9 +117,9 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     first.carry_out().await;
     core.inspect(JoinHandle::abort);
     sequel.carry_out(first).await.end();
-    let (ids, commits) = oracle.counts();
+    let [ids, commits, steps] = oracle.counts();
     if ids == 0 {
         trace.violation("no client was ever given an id");
     }
-    Verdict { ids, commits, simulated_ms: trace.now_ms(), climate, trace }
+    Verdict { ids, commits, steps, simulated_ms: trace.now_ms(), climate, trace }
 }

@@ -22,6 +22,7 @@ impl Tally {
         let mut counts = BTreeMap::from([
             ("ids".to_owned(), verdict.ids),
             ("commits".to_owned(), verdict.commits),
+            ("steps".to_owned(), verdict.steps),
             ("simulated ms".to_owned(), verdict.simulated_ms),
             ("lines".to_owned(), lines),
             ("bad climates".to_owned(), u64::from(!verdict.climate.is_mild())),

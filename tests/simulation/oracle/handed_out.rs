@@ -42,9 +42,11 @@ pub(super) struct HandedOut {
     reserved: Mutex<BTreeMap<Name, Ranges>>,
     /// The ranges that clients were given. The ranges of a sequence belong to its keys.
     given: Mutex<BTreeMap<Name, Ranges>>,
-    /// How many ids clients were given, and how many commands were applied.
+    /// How many ids clients were given, how many commands were applied, and how many steps were held against the
+    /// specification.
     pub(super) ids: AtomicU64,
     pub(super) commits: AtomicU64,
+    pub(super) steps: AtomicU64,
 }
 
 impl HandedOut {

@@ -271,7 +271,7 @@ const HISTORIES: [History; 29] = [
             told.lease(1, 10..20);
             told.lease(2, 19..29);
         },
-        Some("19 below 20"),
+        Some("it begins below the mark"),
     ),
     History(
         "a program stamps past the end of its lease",
@@ -279,7 +279,7 @@ const HISTORIES: [History; 29] = [
             told.lease(1, 10..20);
             told.stamps(1, 19..21);
         },
-        Some("lies outside of"),
+        Some("outside of the grant"),
     ),
     History(
         "a program gives back what it has stamped",
@@ -288,7 +288,7 @@ const HISTORIES: [History; 29] = [
             told.stamps(1, 12..16);
             told.give_back(1, 15);
         },
-        Some("times were shown past the release"),
+        Some("used numbers are given back"),
     ),
     History(
         "a restored cluster leases what an old lease may cover",
@@ -297,7 +297,7 @@ const HISTORIES: [History; 29] = [
             let floor_ms = NEW_YEAR_MS + 3 * DAY_MS / 4;
             told.restored(false).lease(2, floor_ms..floor_ms + 10);
         },
-        Some("below 0"),
+        Some("it begins below the floor"),
     ),
 ];
 

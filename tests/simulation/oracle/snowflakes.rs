@@ -1,26 +1,19 @@
 //! The judge's knowledge of time windows and of the snowflake floor, and its rules for snowflake ids and for leases.
+//!
+//! Every grant, extension, lift and return of a window or a lease, and every use that a client sees, is a step of the
+//! specification ([`Lines`]), which refuses what it does not allow.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use mintleaf::service::LeaseName;
+use mintleaf_core::specification::{Lines, Step};
 use mintleaf_core::tag::BizTag;
 
 use super::{Incarnation, Known, Oracle, Worker};
 
-/// A committed time window of one grant of a worker id, or of one lease.
-pub(super) struct Window {
-    /// Where it began when it was given.
-    pub(super) first_ms: u64,
-    /// Its present start, after its holder has lifted it.
-    pub(super) floor_ms: u64,
-    pub(super) fence_ms: u64,
-    /// Pairs of an event and a floor: a call that begins after the event may be given nothing below the floor.
-    pub(super) floors: Vec<(u64, u64)>,
-    /// One past the latest time in an id of this window that a client was given, or that its program stamped.
-    pub(super) shown_ms: u64,
-}
+/// A step of windows or of leases, by worker id and nonce.
+pub(super) type WindowStep = Step<Worker, u128>;
 
 /// The constraints on the snowflake ids of a call, from when it began.
 #[derive(Clone, Copy, Debug)]
@@ -32,66 +25,21 @@ pub(crate) struct BeforeSnowflakes {
 }
 
 impl Oracle {
-    /// A worker id is given for the time of a window, or leased.
-    pub(super) fn granted(
-        &self,
-        known: &mut Known,
-        (worker, nonce): (Worker, u128),
-        floor_ms: u64,
-        fence_ms: u64,
-    ) {
-        // A command that comes twice gives the same window again.
-        let same = known.windows.get(&worker).and_then(|all| all.get(&nonce));
-        if same.is_some_and(|same| same.floor_ms == floor_ms && same.fence_ms == fence_ms) {
-            return;
-        }
-        let fence = known.fences.insert(worker.clone(), fence_ms).unwrap_or(0);
-        if floor_ms < fence.max(floor_of(known, &worker)) {
-            self.broken(format_args!("{worker:?}: {floor_ms} below {fence}"));
-        }
-        let (first_ms, floors) = (floor_ms, Vec::new());
-        let window = Window { first_ms, floor_ms, fence_ms, floors, shown_ms: 0 };
-        known.windows.entry(worker).or_default().insert(nonce, window);
-    }
-
-    /// A window or a lease is extended.
-    pub(super) fn renewed(
-        &self,
-        known: &mut Known,
-        (worker, nonce): (Worker, u128),
-        floor_ms: u64,
-        fence_ms: u64,
-    ) {
-        let fence = known.fences.insert(worker.clone(), fence_ms).unwrap_or(0);
-        if floor_ms < floor_of(known, &worker) {
-            self.broken(format_args!("{worker:?}: extended below the floor"));
-        }
-        let window = known.windows.get_mut(&worker).and_then(|all| all.get_mut(&nonce));
-        match window {
-            Some(held) if held.floor_ms == floor_ms && held.fence_ms == fence => {
-                held.fence_ms = fence_ms.max(fence);
-            }
-            _ => self.broken(format_args!("{worker:?}: renewed by a stranger")),
+    /// Holds a step of windows or leases against the specification.
+    pub(super) fn specified(&self, lines: &mut Lines<Worker, u128>, step: WindowStep) {
+        self.handed_out.steps.fetch_add(1, Ordering::Relaxed);
+        if let Err(refusal) = lines.step(step.clone()) {
+            self.broken(format_args!("the specification refuses {step:?}: {refusal}"));
         }
     }
 
-    /// A holder reports that it stamps nothing below `floor_ms` any more.
-    pub(super) fn lifted(
-        &self,
-        known: &mut Known,
-        (worker, nonce): (Worker, u128),
-        floor_ms: u64,
-        fence_ms: u64,
-    ) {
+    /// A holder reports that it stamps nothing below the start of its window any more.
+    pub(super) fn lifted(&self, known: &mut Known, of: (Worker, u128), numbers: Range<u64>) {
         known.floor_events += 1;
-        let windows = known.windows.get_mut(&worker);
-        match windows.and_then(|all| all.get_mut(&nonce)) {
-            Some(held) if held.floor_ms <= floor_ms && held.fence_ms == fence_ms => {
-                held.floor_ms = floor_ms;
-                held.floors.push((known.floor_events, floor_ms));
-            }
-            _ => self.broken(format_args!("{worker:?}: lifted by a stranger")),
-        }
+        let floor = (known.floor_events, numbers.start);
+        known.floors.entry(of.clone()).or_default().push(floor);
+        let (line, grant) = of;
+        self.specified(&mut known.windows, Step::Lift { line, grant, numbers });
     }
 
     /// A client was promised that nothing is given below `floor_ms` any more, when the cluster's clock showed
@@ -103,31 +51,12 @@ impl Oracle {
             self.broken(format_args!("the floor {floor_ms} was acknowledged and not committed"));
         }
         known.floor_events += 1;
-        let own = known.windows.iter_mut().filter(|(worker, _)| worker.pool.is_none());
-        for (worker, windows) in own {
-            let fence_ms = known.fences[worker];
-            let latest = windows.values_mut().max_by_key(|window| window.first_ms);
-            if let Some(window) = latest.filter(|_| fence_ms + skew_ms_max > now_ms) {
-                window.floors.push((known.floor_events, floor_ms));
-            }
+        let lasting =
+            known.windows.latest().filter(|(_, fence_ms, _)| fence_ms + skew_ms_max > now_ms);
+        for (worker, _, nonce) in lasting {
+            let of = (worker.clone(), *nonce);
+            known.floors.entry(of).or_default().push((known.floor_events, floor_ms));
         }
-    }
-
-    pub(super) fn released(
-        &self,
-        known: &mut Known,
-        (worker, nonce): (Worker, u128),
-        unused_from_ms: u64,
-    ) {
-        let windows = known.windows.get_mut(&worker);
-        let Some(window) = windows.and_then(|all| all.get_mut(&nonce)) else {
-            return self.broken(format_args!("{worker:?}: released by a stranger"));
-        };
-        window.fence_ms = unused_from_ms.clamp(window.floor_ms, window.fence_ms);
-        if window.shown_ms > window.fence_ms {
-            self.broken(format_args!("{worker:?}: times were shown past the release"));
-        }
-        known.fences.insert(worker, window.fence_ms);
     }
 
     /// Judges milliseconds that a program has stamped with a worker id of a pool.
@@ -135,14 +64,9 @@ impl Oracle {
         let worker = Worker::of(pool, lease.worker_id);
         let is_new = self.snowflakes.stamp(&worker, stamps);
         self.check_once(format_args!("{worker:?}"), stamps, is_new);
-        let windows = &mut self.known.lock().windows;
-        let window = windows.get_mut(&worker).and_then(|all| all.get_mut(&lease.nonce));
-        match window {
-            Some(held) if held.first_ms <= stamps.start && stamps.end <= held.fence_ms => {
-                held.shown_ms = held.shown_ms.max(stamps.end);
-            }
-            _ => self.broken(format_args!("{worker:?}: {stamps:?} lies outside of {lease:?}")),
-        }
+        let (grant, numbers) = (lease.nonce, stamps.clone());
+        let leases = &mut self.known.lock().leases;
+        self.specified(leases, Step::Use { line: worker, grant, numbers });
     }
 
     /// The constraints on the snowflake ids of a call that begins now.
@@ -165,34 +89,25 @@ impl Oracle {
             self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
             self.check_once(format_args!("snowflake"), range, self.snowflakes.give(range));
             let parts = self.format.decode(range.start).expect("an id of this format");
-            let windows =
-                known.windows.get_mut(&Worker::own(parts.worker_id)).map(BTreeMap::iter_mut);
-            let own = windows.into_iter().flatten().find(|(nonce, window)| {
-                Incarnation::of_nonce(**nonce) == incarnation
-                    && (window.first_ms..window.fence_ms).contains(&parts.time_ms)
+            let line = Worker::own(parts.worker_id);
+            // If the time is in no window of this process, it is used under a name that holds none.
+            let holder = known.windows.holder(&line, parts.time_ms).copied();
+            let own = holder.filter(|nonce| Incarnation::of_nonce(*nonce) == incarnation);
+            let grant = own.unwrap_or(u128::MAX);
+            let bound = known.floors.get(&(line.clone(), grant)).and_then(|floors| {
+                floors.iter().find(|(event, floor_ms)| {
+                    *event <= before.floor_event && parts.time_ms < *floor_ms
+                })
             });
-            match own {
-                Some((_, window)) => {
-                    window.shown_ms = window.shown_ms.max(parts.time_ms + 1);
-                    let bound = window.floors.iter().find(|(event, floor_ms)| {
-                        *event <= before.floor_event && parts.time_ms < *floor_ms
-                    });
-                    if let Some((_, floor_ms)) = bound {
-                        self.broken(format_args!(
-                            "{incarnation:?} gave {parts:?} below the floor {floor_ms}"
-                        ));
-                    }
-                }
-                None => self
-                    .broken(format_args!("{incarnation:?} gave {parts:?} outside of its windows")),
+            if let Some((_, floor_ms)) = bound {
+                self.broken(format_args!(
+                    "{incarnation:?} gave {parts:?} below the floor {floor_ms}"
+                ));
             }
+            let numbers = parts.time_ms..parts.time_ms + 1;
+            self.specified(&mut known.windows, Step::Use { line, grant, numbers });
             let highest = known.snowflake_highest.entry(incarnation).or_default();
             *highest = range.end.max(*highest);
         }
     }
-}
-
-/// The first millisecond that a window of this worker id may have.
-fn floor_of(known: &Known, worker: &Worker) -> u64 {
-    if worker.pool.is_some() { known.leases_from_ms } else { known.floor_ms }
 }
