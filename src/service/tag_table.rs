@@ -105,12 +105,15 @@ impl TagTable {
             return source.clone();
         }
         let source = new();
+        // It is counted before another thread can find it and take it off again.
+        let count = usize::from(source.has_slots());
+        self.with_slots.fetch_add(count, Relaxed);
         match tags.try_insert(tag.clone(), source.clone()) {
-            Ok(_) => {
-                self.with_slots.fetch_add(usize::from(source.has_slots()), Relaxed);
-                source
+            Ok(_) => source,
+            Err(occupied) => {
+                self.with_slots.fetch_sub(count, Relaxed);
+                occupied.current.clone()
             }
-            Err(occupied) => occupied.current.clone(),
         }
     }
 

@@ -52,6 +52,9 @@ impl<K: Ord, V, S, G> HashMapRef<'_, K, V, S, G> {
         }
         let value: &'static V = Box::leak(Box::new(value));
         held.insert(Box::leak(Box::new(key)), value);
+        drop(held);
+        // The atomics of the product's file are not loom's: other threads may come before the next of them here.
+        loom::thread::yield_now();
         Ok(value)
     }
 
