@@ -46,8 +46,7 @@ struct Grant<G> {
 /// A step of a cluster.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Step<L, G> {
-    /// Numbers are granted under a name that holds no other line; or once more, exactly as they were, because a command
-    /// came twice.
+    /// Numbers are granted; or once more, exactly as they were, because a command came twice.
     Grant {
         /// The line.
         line: L,
@@ -104,8 +103,6 @@ pub enum Step<L, G> {
 pub enum Refusal {
     /// A grant without numbers.
     Empty,
-    /// That name holds another line.
-    NameTaken,
     /// It begins below the mark of its line.
     BelowMark,
     /// It begins below the floor.
@@ -124,7 +121,6 @@ impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Empty => "a grant without numbers",
-            Self::NameTaken => "that name holds another line",
             Self::BelowMark => "it begins below the mark",
             Self::BelowFloor => "it begins below the floor",
             Self::NotHolder => "a stranger",
@@ -198,9 +194,6 @@ impl<L: Clone + Ord, G: Clone + Ord> Lines<L, G> {
 
     fn grant(&mut self, line: L, grant: G, numbers: Range<u64>) -> Result<(), Refusal> {
         require(!numbers.is_empty(), Refusal::Empty)?;
-        let others = self.lines.iter().filter(|(name, _)| **name != line);
-        let mut holders = others.filter_map(|(_, other)| other.holder());
-        require(holders.all(|holder| holder.name != grant), Refusal::NameTaken)?;
         let known = self.lines.entry(line).or_default();
         let is_same = known
             .holder()
