@@ -91,8 +91,10 @@ mod tests {
         mark.raise(ID_END + 1);
     }
 
+    type Step = fn(&mut Watermark) -> Option<Range<u64>>;
+
     /// What may happen to a mark.
-    const STEPS: [fn(&mut Watermark) -> Option<Range<u64>>; 10] = [
+    const STEPS: [Step; 10] = [
         |mark| mark.grab(1, ID_END),
         |mark| mark.grab(2, ID_END),
         |mark| mark.grab(5, ID_END),
