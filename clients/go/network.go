@@ -2,7 +2,6 @@ package mintleaf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -22,9 +21,10 @@ func (c *Client) ask(ctx context.Context, r *request, deadline time.Duration, l 
 }
 
 // askBeyondClose goes on while the client closes. l is the line, if there is one: it learns of failed attempts, and knows
-// where a rate limit is used up.
+// where a rate limit is used up. An attempt that the deadline cuts short has met nothing: the error is that of the last one
+// before it.
 func (c *Client) askBeyondClose(ctx context.Context, r *request, deadline time.Duration, l *line) outcome {
-	last := unavailable("no attempt was made in time")
+	last := unavailable("no answer yet")
 	endpoint, at, isPinned := 0, time.Duration(0), false
 	if l != nil {
 		endpoint, at, isPinned = l.limited(c.now())
@@ -46,6 +46,9 @@ func (c *Client) askBeyondClose(ctx context.Context, r *request, deadline time.D
 		o := c.attempt(ctx, endpoint, r, deadline)
 		switch o.kind {
 		case gotTimeUp:
+			if o.err == nil {
+				o.err = last
+			}
 			return o
 		case gotRateLimited:
 			at, isPinned = c.now()+o.wait, true
@@ -100,7 +103,8 @@ func (c *Client) sleepUntil(ctx context.Context, at time.Duration) bool {
 	}
 }
 
-// attempt is one attempt. Its outcome is noted for the endpoint.
+// attempt is one attempt. Its outcome is noted for the endpoint, unless time is up: for the client or the context with an
+// error, for the deadline without one.
 func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline time.Duration) outcome {
 	left := deadline - c.now()
 	timer := time.NewTimer(left)
@@ -109,7 +113,7 @@ func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline
 	case c.requests <- struct{}{}:
 		defer func() { <-c.requests }()
 	case <-timer.C:
-		return outcome{kind: gotFailure, err: fmt.Errorf("%d requests are under way already", requestsMax)}
+		return outcome{kind: gotTimeUp}
 	case <-ctx.Done():
 		return outcome{kind: gotTimeUp, err: c.ended(ctx)}
 	}
@@ -131,7 +135,7 @@ func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline
 		return outcome{kind: gotTimeUp, err: c.ended(ctx)}
 	case timed.Err() != nil && end > deadline:
 		// The endpoint is not to blame when the call's own deadline passes.
-		return outcome{kind: gotFailure, err: errors.New("no answer yet")}
+		return outcome{kind: gotTimeUp}
 	case timed.Err() != nil:
 		err = fmt.Errorf("no answer within %v", c.cfg.AttemptTimeout)
 	}

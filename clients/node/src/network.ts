@@ -52,9 +52,10 @@ export class Network {
     return this.underWay;
   }
 
-  /** Asks one endpoint after another until one answers, the deadline passes, or it is stopped. */
+  /** Asks one endpoint after another until one answers, the deadline passes, or it is stopped. An attempt that the deadline
+   * cuts short has met nothing: the error is that of the last one before it. */
   async ask<T>(request: Request<T>, deadline: number, stop: Stop, line?: Informed): Promise<Outcome<T>> {
-    let last: MintleafError = new Unavailable("no attempt was made in time");
+    let last: MintleafError = new Unavailable("no answer yet");
     let pinned = line?.limited(this.clock.now());
     for (let isFirst = true; ; isFirst = false) {
       const { endpoint, at } = pinned ?? this.pick(isFirst);
@@ -64,6 +65,7 @@ export class Network {
       if (this.clock.now() >= deadline) return { kind: "timeUp", error: last };
       const meaning = await this.attempt(endpoint, request, deadline, stop);
       if (stop.isStopped) return { kind: "stopped" };
+      if (meaning === undefined) return { kind: "timeUp", error: last };
       if (meaning.kind === "answered" || meaning.kind === "refused") return meaning;
       if (meaning.kind === "rateLimited") {
         const until = this.clock.now() + meaning.waitMs;
@@ -83,8 +85,13 @@ export class Network {
     return { endpoint, at: isFirst ? now : restsUntil };
   }
 
-  /** One attempt. Its outcome is noted for the endpoint. */
-  private async attempt<T>(endpoint: number, request: Request<T>, deadline: number, stop: Stop): Promise<Meaning<T>> {
+  /** One attempt. Its outcome is noted for the endpoint. Returns undefined if it is stopped or the deadline cuts it short. */
+  private async attempt<T>(
+    endpoint: number,
+    request: Request<T>,
+    deadline: number,
+    stop: Stop,
+  ): Promise<Meaning<T> | undefined> {
     let end = Infinity;
     let answer: Answer | string | undefined;
     try {
@@ -95,9 +102,8 @@ export class Network {
     } catch (error) {
       answer = (error as Error).message;
     }
-    if (stop.isStopped) return { kind: "failed", why: "stopped" };
     // The endpoint is not to blame when the call's own deadline passes.
-    if (answer === undefined && deadline < end) return { kind: "failed", why: "no answer yet" };
+    if (stop.isStopped || (answer === undefined && deadline < end)) return undefined;
     const failed = (why: string): Meaning<T> => ({ kind: "failed", why });
     const meaning =
       answer === undefined

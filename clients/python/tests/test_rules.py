@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import os
 import random
@@ -13,7 +15,7 @@ import unittest.mock
 import mintleaf
 from mintleaf import _wire as wire
 from mintleaf._endpoints import Endpoints
-from mintleaf._http import Address, Token
+from mintleaf._http import Address, Fault, Token, within
 from mintleaf._line import CALLS_MAX, Call, Line, Order, Rules, Sizing, Step
 
 RULES = Rules(first=100, min=10, max=1_000_000, lasts=10.0)
@@ -26,6 +28,42 @@ def sizes(rules: Rules, *lasted_and_used: tuple) -> list:
         now += lasted
         found.append(sizing.next(now, used, 0))
     return found
+
+
+class Waits(unittest.TestCase):
+    def setUp(self) -> None:
+        self.reported: list = []
+
+    def run_cancelled(self, turns: int) -> asyncio.Task:
+        """A task that waits for work, cancelled after these turns of the event loop. Cancelled work fails otherwise."""
+
+        async def work() -> None:
+            try:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                raise Fault("the connection broke off") from None
+
+        async def main() -> asyncio.Task:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: self.reported.append(context))
+            waiting = asyncio.ensure_future(within(60, work()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            gc.collect()
+            return waiting
+
+        return asyncio.run(main())
+
+    def test_a_cancellation_is_not_lost_beside_the_end_of_the_work(self) -> None:
+        ended = [self.run_cancelled(turns) for turns in range(1, 12)]
+        self.assertTrue(all(waiting.cancelled() for waiting in ended[:6]), ended)
+        self.assertFalse(ended[-1].cancelled())
+
+    def test_a_failure_that_comes_with_a_cancellation_is_not_reported(self) -> None:
+        self.assertTrue(self.run_cancelled(3).cancelled())
+        self.assertEqual(self.reported, [])
 
 
 class Sizes(unittest.TestCase):

@@ -57,7 +57,7 @@ class Tls(unittest.TestCase):
 
     def test_an_unknown_node_gets_no_token(self) -> None:
         with (
-            mintleaf.Client([self.url], "secret", timeout=0.5) as client,
+            mintleaf.Client([self.url], "secret", timeout=5.0, attempt_timeout=30.0, connect_timeout=30.0) as client,
             self.assertRaises(mintleaf.Unavailable) as met,
         ):
             client.next_id("a")

@@ -21,7 +21,7 @@ from typing import Any, Callable, Union
 
 from . import _wire as wire
 from ._endpoints import Endpoints
-from ._http import Address, Fault, Http, Token
+from ._http import Address, Fault, Http, Token, within
 from ._line import CALLS_MAX, Call, Line, Order, Result, Rules, Step
 from ._wire import Meaning, Request
 from .errors import Closed, InvalidArgument, MintleafError, Overloaded, Refused, Unavailable
@@ -268,8 +268,11 @@ class Engine:
         await asyncio.sleep(0)
 
     async def ask(self, request: Request, deadline: float, line: Line | None = None) -> Outcome:
-        """Asks one endpoint after another until one answers or the deadline passes."""
-        last: MintleafError = Unavailable("no attempt was made in time")
+        """Asks one endpoint after another until one answers or the deadline passes.
+
+        An attempt that the deadline cuts short has met nothing: the error is that of the last one before it.
+        """
+        last: Unavailable | Refused = Unavailable("no answer yet")
         pinned = None
         if line is not None:
             with self.lock:
@@ -284,9 +287,9 @@ class Engine:
                 at = self.now() if is_first else at
             pinned, is_first = None, False
             await self._sleep_until(min(at, deadline))
-            if self.now() >= deadline:
-                return last if isinstance(last, (Unavailable, Refused)) else Unavailable(str(last))
-            meaning = await self._attempt(endpoint, request, deadline)
+            meaning = None if self.now() >= deadline else await self._attempt(endpoint, request, deadline)
+            if meaning is None:
+                return last
             if isinstance(meaning, wire.RateLimited):
                 pinned = (endpoint, self.now() + meaning.wait)
                 last = meaning.refusal
@@ -306,24 +309,25 @@ class Engine:
         while (left := at - self.now()) > 0:
             await asyncio.sleep(left)
 
-    async def _attempt(self, endpoint: int, request: Request, deadline: float) -> Meaning:
+    async def _attempt(self, endpoint: int, request: Request, deadline: float) -> Meaning | None:
+        """One attempt, whose outcome is noted for the endpoint; None if the deadline cuts it short."""
         assert self._requests is not None
         try:
             if self._requests.locked():
-                await asyncio.wait_for(self._requests.acquire(), deadline - self.now())
+                await within(deadline - self.now(), self._requests.acquire())
             else:
                 await self._requests.acquire()
         except asyncio.TimeoutError:
-            return wire.Failed(f"{REQUESTS_MAX} requests are under way already")
+            return None
         try:
             allowed, left = self.settings.attempt_timeout, deadline - self.now()
             self._counts["requests"] += 1
             try:
-                answer = await asyncio.wait_for(self._http.ask(endpoint, request), min(allowed, left))
+                answer = await within(min(allowed, left), self._http.ask(endpoint, request))
             except asyncio.TimeoutError:
                 if left < allowed:
                     # The endpoint is not to blame when the call's own deadline passes.
-                    return wire.Failed("no answer yet")
+                    return None
                 meaning: Meaning = wire.Failed(f"no answer within {allowed} s")
             except Fault as fault:
                 meaning = wire.Failed(str(fault))
@@ -425,8 +429,7 @@ class Engine:
         assert self._requests is not None
         async with self._requests:
             try:
-                asking = self._http.ask(endpoint, wire.CLUSTER)
-                answer = await asyncio.wait_for(asking, self.settings.attempt_timeout)
+                answer = await within(self.settings.attempt_timeout, self._http.ask(endpoint, wire.CLUSTER))
             except (asyncio.TimeoutError, Fault):
                 return
         is_in_zone = wire.is_in_zone(answer, self.settings.zone or "") if answer.status == 200 else None

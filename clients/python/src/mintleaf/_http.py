@@ -12,7 +12,9 @@ import os
 import re
 import ssl
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ._wire import Answer, Request
@@ -26,6 +28,8 @@ IDLE_MAX_S = 60.0
 KEPT_MAX = 64
 NAME = "mintleaf-client-python"
 
+T = TypeVar("T")
+
 _TOKEN = re.compile(r"[\x21-\x7e]+", re.ASCII)
 
 
@@ -35,6 +39,25 @@ class Fault(Exception):
 
 class NoHead(Fault):
     """The connection ended before the head of an answer."""
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`. After this time, or when the waiting task is cancelled, `work` is cancelled and has ended.
+
+    Before Python 3.12, `asyncio.wait_for` loses a cancellation that comes with the end of `work`, and a failure of `work`
+    that comes with a cancellation is reported as one that no code has seen.
+    """
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+    if task.cancelled():
+        raise asyncio.TimeoutError
+    return task.result()
 
 
 @dataclass(frozen=True)
@@ -178,7 +201,7 @@ class Http:
         tls = self._tls if address.is_https else None
         opening = asyncio.open_connection(address.host, address.port, ssl=tls, limit=HEAD_BYTES_MAX)
         try:
-            reader, writer = await asyncio.wait_for(opening, self._connect_timeout)
+            reader, writer = await within(self._connect_timeout, opening)
         except asyncio.TimeoutError:
             raise Fault(f"no connection within {self._connect_timeout} s") from None
         except (OSError, ValueError) as error:

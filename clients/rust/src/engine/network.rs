@@ -88,14 +88,15 @@ impl Network {
     }
 
     /// Asks one endpoint after another until one answers or the deadline passes. `slot` is the line, if there
-    /// is one: it is informed of failed attempts, and remembers where a rate limit is used up.
+    /// is one: it is informed of failed attempts, and remembers where a rate limit is used up. An attempt that the
+    /// deadline cuts short has met nothing: the error is that of the last one before it.
     pub(crate) async fn ask(
         &self,
         request: &Request,
         deadline: Duration,
         slot: Option<&Slot>,
     ) -> Outcome {
-        let mut last = Error::Unavailable("no attempt was made in time".to_owned());
+        let mut last = Error::Unavailable("no answer yet".to_owned());
         let mut pinned = slot.and_then(|slot| slot.line().limited(self.now()));
         let mut is_first = true;
         loop {
@@ -108,7 +109,10 @@ impl Network {
             if self.now() >= deadline {
                 return Outcome::TimeUp(last);
             }
-            match self.attempt(endpoint, request, deadline).await {
+            let Some(attempt) = self.attempt(endpoint, request, deadline).await else {
+                return Outcome::TimeUp(last);
+            };
+            match attempt {
                 Ok(Meaning::Lease(ranges)) => return Outcome::Lease(ranges),
                 Ok(Meaning::Listed { ids, may_be_kept }) => {
                     return Outcome::Listed { ids, may_be_kept };
@@ -135,20 +139,19 @@ impl Network {
         }
     }
 
-    /// One attempt. Its outcome is noted for the endpoint.
+    /// One attempt. Its outcome is noted for the endpoint. `None`: the deadline cut it short.
     async fn attempt(
         &self,
         endpoint: usize,
         request: &Request,
         deadline: Duration,
-    ) -> Result<Meaning, String> {
-        let Ok(Ok(_permit)) = timeout_at(self.at(deadline), self.requests.acquire()).await else {
-            return Err(format!("{REQUESTS_MAX} requests are under way already"));
-        };
+    ) -> Option<Result<Meaning, String>> {
+        let turn = timeout_at(self.at(deadline), self.requests.acquire()).await;
+        let _permit = turn.ok()?.ok()?;
         let attempt_timeout = self.settings.attempt_timeout;
         let end = self.now() + attempt_timeout;
         let attempt = self.transport.ask(endpoint, request);
-        match timeout_at(self.at(end.min(deadline)), attempt).await {
+        let outcome = match timeout_at(self.at(end.min(deadline)), attempt).await {
             Ok(Ok(answer)) => {
                 let meaning = answer::read(request, &answer);
                 match &meaning {
@@ -166,8 +169,9 @@ impl Network {
                 Err(format!("no answer within {attempt_timeout:?}"))
             }
             // The endpoint is not to blame when the call's own deadline passes.
-            Err(_) => Err("no answer yet".to_owned()),
-        }
+            Err(_) => return None,
+        };
+        Some(outcome)
     }
 
     fn failed(&self, endpoint: usize, rest: Option<Duration>) {

@@ -76,6 +76,6 @@ abstract class Call {
 
   private MintleafException late() {
     MintleafException last = lastAttempt;
-    return last != null ? last : MintleafException.unavailable("no answer until the call's deadline");
+    return last != null ? last : MintleafException.unavailable("no answer yet");
   }
 }

@@ -81,9 +81,7 @@ final class Flight implements Runnable {
     } catch (IOException e) {
       MintleafException why = MintleafException.unavailable(endpoint + ": " + e.getMessage());
       boolean cutShort = until < control.attemptNanos && deadline - control.ticker.nanos() <= 0;
-      if (cutShort) {
-        goal.attemptFailed(why); // what the node would have said in its time is not known
-      } else {
+      if (!cutShort) { // else it has met nothing, and the call ends with what an attempt before it met
         failed(endpoint, begun, 0, why);
       }
       return false;
