@@ -14,7 +14,7 @@ import org.hibernate.annotations.IdGeneratorType;
  */
 @Target({ElementType.FIELD, ElementType.METHOD})
 @Retention(RetentionPolicy.RUNTIME)
-@IdGeneratorType(MintleafIdGenerator.class) // Hibernate 5.6 does not have it: there MintleafIdContributor does it.
+@IdGeneratorType(AnnotatedIdGenerator.class) // Hibernate 5.6 does not have it: there MintleafIdContributor does it.
 public @interface MintleafId {
   /**
    * Names the tag.

@@ -12,27 +12,19 @@ import org.hibernate.service.ServiceRegistry;
 import org.hibernate.type.Type;
 
 /** The generator behind {@link MintleafId}. */
-public final class MintleafIdGenerator implements IdentifierGenerator, Configurable {
+public class MintleafIdGenerator implements IdentifierGenerator, Configurable {
   /** The property of a session factory that holds its {@link MintleafClient}. */
   public static final String CLIENT = "mintleaf.client";
 
   static final String TAG = "mintleaf.tag";
   private static final long serialVersionUID = 1L;
 
-  private String tag;
+  /** Names the tag; an annotation or {@link #configure} sets it. */
+  String tag;
   private boolean isText;
 
-  /** Makes a generator that is to be configured, as Hibernate 5.6 does. */
+  /** Makes a generator that is to be configured. */
   public MintleafIdGenerator() {}
-
-  /**
-   * Makes the generator of one key.
-   *
-   * @param id the annotation of the key
-   */
-  public MintleafIdGenerator(MintleafId id) {
-    this.tag = id.value();
-  }
 
   @Override
   public void configure(Type type, Properties parameters, ServiceRegistry services) {

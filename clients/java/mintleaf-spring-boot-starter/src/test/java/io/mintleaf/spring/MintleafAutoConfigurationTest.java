@@ -69,7 +69,7 @@ class MintleafAutoConfigurationTest {
   @Test
   void healthIsUpWhileANodeIsReadyOrIdsOfEachTagAreHeld() {
     runner.withPropertyValues("mintleaf.endpoints=" + node.url(), "mintleaf.lease-max=10",
-        "mintleaf.call-timeout=100ms").run(context -> {
+        "mintleaf.call-timeout=3s").run(context -> {
           HealthIndicator indicator = context.getBean(HealthIndicator.class);
           MintleafClient client = context.getBean(MintleafClient.class);
           assertThat(indicator.health().getStatus()).isEqualTo(Status.UP);

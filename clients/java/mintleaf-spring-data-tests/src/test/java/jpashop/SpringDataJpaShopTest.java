@@ -1,0 +1,47 @@
+package jpashop;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.mintleaf.client.EightWriters;
+import io.mintleaf.client.Example;
+import io.mintleaf.client.MintleafClient;
+import io.mintleaf.client.RealNodes;
+import java.sql.Connection;
+import java.util.ArrayList;
+import java.util.List;
+import javax.sql.DataSource;
+import jpashop.SpringDataJpaShop.Order;
+import jpashop.SpringDataJpaShop.Orders;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.springframework.context.ConfigurableApplicationContext;
+
+/** The program of docs/adapters.md. */
+@Timeout(180)
+class SpringDataJpaShopTest {
+  @Test
+  void programOfThePageRuns() throws Exception {
+    Example.isShown("../mintleaf-spring-data-tests/src/test/java/jpashop/SpringDataJpaShop.java");
+    try (RealNodes nodes = RealNodes.of(1)) {
+      String order = Example.print(SpringDataJpaShop::main, nodes.urls().toArray(new String[0]));
+      assertTrue(order.endsWith("order 1\n"), order);
+    }
+  }
+
+  @Test
+  void eightWritersGetDistinctKeysWithFewRequests() throws Exception {
+    try (RealNodes nodes = RealNodes.of(1);
+        ConfigurableApplicationContext shop = SpringDataJpaShop.run(nodes.urls().toArray(new String[0]))) {
+      EightWriters.insert(shop.getBean(MintleafClient.class), rows -> {
+        List<Order> orders = new ArrayList<>();
+        for (int i = 0; i < rows; i++) {
+          orders.add(new Order());
+        }
+        shop.getBean(Orders.class).saveAll(orders);
+      });
+      try (Connection connection = shop.getBean(DataSource.class).getConnection()) {
+        EightWriters.checkKeys(connection, "id", "orders");
+      }
+    }
+  }
+}
