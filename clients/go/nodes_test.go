@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -208,6 +210,26 @@ func (r *idRuns) repeated() uint64 {
 	return 0
 }
 
+const (
+	// What memory may grow by, beside the ids that the test keeps. 10^8 ids that a client kept would be many times more.
+	growthMaxMiB = 64
+	// The memory of an id in a map, under the race detector too.
+	keptBytes = 128
+)
+
+// look is what this process takes after so many ids.
+type look struct{ ids, mib int64 }
+
+func residentMiB(t *testing.T) int64 {
+	debug.FreeOSMemory()
+	statm, err := os.ReadFile("/proc/self/statm")
+	must(t, err)
+	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
+	must(t, err)
+	return pages * int64(os.Getpagesize()) >> 20
+}
+
+// MINTLEAF_SECONDS says how long. Three minutes are more than 10^8 ids, without the race detector.
 func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 	n := startNodes(t)
 	n.send("POST", "/v1/tags", `{"tag":"book","kind":"register"}`)
@@ -260,6 +282,7 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 		}
 	}
 	var many idRuns
+	var taken atomic.Int64
 	all.Add(1)
 	go func() {
 		defer all.Done()
@@ -275,9 +298,11 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 				return
 			}
 			many.add(ids)
+			taken.Add(int64(len(ids)))
 			time.Sleep(time.Millisecond)
 		}
 	}()
+	var looks []look
 	until, turn := time.Now().Add(seconds()), 0
 	for ; time.Now().Before(until) || turn < 3; turn++ {
 		node := (turn + turn/3) % 3
@@ -293,6 +318,7 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 		}
 		n.awaitReady(node)
 		n.changeToken(turn)
+		looks = append(looks, look{taken.Load(), residentMiB(t)})
 	}
 	close(ended)
 	all.Wait()
@@ -300,8 +326,15 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 	if id := many.repeated(); id != 0 {
 		t.Errorf("many: %d came twice", id)
 	}
+	kept := int64(0)
 	for kind, ids := range seen {
 		t.Logf("%s: %d", kind, len(ids))
+		kept += int64(len(ids))
+	}
+	first, middle, last := looks[0], looks[len(looks)/2], looks[len(looks)-1]
+	t.Logf("%d MiB after %d ids, %d after %d, %d after %d", first.mib, first.ids, middle.mib, middle.ids, last.mib, last.ids)
+	if last.mib-first.mib >= growthMaxMiB+kept*keptBytes>>20 {
+		t.Errorf("memory grows: %v", looks)
 	}
 	for number := range int64(len(seen["book"])) {
 		if !seen["book"][number+1] {

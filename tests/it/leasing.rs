@@ -1,22 +1,28 @@
-//! The client library in Rust against real nodes that are killed, rolled and frozen, and that get too many
+//! The client library in Rust against real nodes that are killed, hung, rolled and frozen, and that get too many
 //! requests. No call fails without need, and no id is given twice.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 use mintleaf_client::blocking::Client;
 use mintleaf_client::{Builder, Error, Layout, Pool};
 use serde_json::json;
 
-use crate::harness::{Api, Cluster, eventually, mintleaf, ms, pause, secs};
+use crate::harness::{Api, Cluster, eventually, from_env, mintleaf, ms, pause, secs};
 
 /// Leases are small, so that the users need the nodes many times a second.
 const LEASE_MAX: u32 = 200;
 const THREADS: u64 = 8;
+/// Longer than an attempt lasts.
+const HANG: Duration = ms(3_500);
+/// What the process of the tests may grow by under one of them. Others run beside it and take some, and so do the ids
+/// that users keep. 10^8 ids that a client kept would be more.
+const GROWTH_MAX_MIB: u64 = 512;
 
 pub(crate) fn builder(cluster: &Cluster) -> Builder {
     let endpoints = cluster.ids().into_iter().map(|id| format!("http://{}", cluster.api(id).0));
@@ -106,6 +112,83 @@ fn node_is_killed() {
         (client.next_id("orders").unwrap() > seen + 20 * u64::from(LEASE_MAX)).then_some(())
     });
     users.judge();
+}
+
+/// Ids in the order of their arrival, as runs of consecutive ones.
+#[derive(Default)]
+struct Runs(Vec<Range<u64>>);
+
+impl Runs {
+    fn add(&mut self, ids: &[u64]) {
+        for &id in ids {
+            match self.0.last_mut() {
+                Some(last) if last.end == id => last.end += 1,
+                _ => self.0.push(id..id + 1),
+            }
+        }
+    }
+
+    fn judge(mut self) {
+        self.0.sort_unstable_by_key(|run| run.start);
+        let twice = self.0.windows(2).find(|pair| pair[1].start < pair[0].end);
+        assert_eq!(twice, None, "ids were given twice");
+    }
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
+}
+
+/// `MINTLEAF_ROUNDS` says how often a node is disturbed.
+#[test]
+fn nodes_are_killed_hung_and_rolled() {
+    let mut cluster = mintleaf().cluster(3);
+    for tag in ["orders", "many"] {
+        cluster.api(1).post("/v1/tags", &json!({ "tag": tag })).ok();
+    }
+    let client = builder(&cluster).build_blocking().unwrap();
+    let users = Users::start(&client);
+    let many = builder(&cluster).lease_max(1_000_000).build_blocking().unwrap();
+    let (taken, stopping) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let taker = {
+        let (taken, stopping) = (Arc::clone(&taken), Arc::clone(&stopping));
+        std::thread::spawn(move || {
+            let mut runs = Runs::default();
+            while !stopping.load(Relaxed) {
+                runs.add(&many.next_ids("many", 10_000).unwrap());
+                taken.fetch_add(10_000, Relaxed);
+                pause(ms(1));
+            }
+            runs
+        })
+    };
+    let mut readings = Vec::new();
+    for round in 0..from_env("MINTLEAF_ROUNDS", 3) {
+        let id = (round + round / 3) % 3 + 1;
+        match round % 3 {
+            0 => cluster.kill(id),
+            1 => {
+                cluster.process(id).signal("STOP");
+                pause(HANG);
+                cluster.process(id).signal("CONT");
+            }
+            _ => cluster.stop(id),
+        }
+        if round % 3 != 1 {
+            cluster.start_node(id);
+        }
+        cluster.await_ready();
+        readings.push((taken.load(Relaxed), resident_mib()));
+    }
+    stopping.store(true, Relaxed);
+    taker.join().expect("a call failed").judge();
+    users.judge();
+    let (first, middle, last) =
+        (readings[0], readings[readings.len() / 2], readings[readings.len() - 1]);
+    eprintln!("(ids, MiB): {first:?}, then {middle:?}, at last {last:?}");
+    assert!(last.1 < first.1 + GROWTH_MAX_MIB, "memory grew: {readings:?}");
 }
 
 #[test]

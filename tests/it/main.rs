@@ -23,7 +23,7 @@
 //! supervised              what a node reports to the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
-//! leasing                 the client library in Rust, with nodes that are killed, rolled, frozen and limited
+//! leasing                 the client library in Rust, with nodes that are killed, hung, rolled, frozen and limited
 //! warm_start              a restarted node holds ids of hot tags again
 //! quorum_loss             what the last node reports
 //! logs, unread_log        the log of a typical day; a log without a reader

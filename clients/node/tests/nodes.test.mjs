@@ -1,11 +1,25 @@
-// The client with three real nodes, which are killed, hung and rolled under 16 callers. MINTLEAF_SECONDS says how long (15).
+// The client with three real nodes, which are killed, hung and rolled under 16 callers. MINTLEAF_SECONDS says how long (15);
+// three minutes are more than 10^8 ids. The memory of this process is read after each turn, and must not grow.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { Client } from "../dist/index.mjs";
 import { Nodes, skip } from "./nodes.mjs";
 
 const SECONDS = Number(process.env.MINTLEAF_SECONDS ?? 15);
+/** What memory may grow by, beside the ids that the test keeps. 10^8 ids that a client kept would be many times more. */
+const GROWTH_MAX_MIB = 64;
+/** The memory of an id in a set. */
+const KEPT_BYTES = 100;
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc");
+function residentMib() {
+  collect();
+  return process.memoryUsage().rss / 2 ** 20;
+}
 
 test("nodes that are killed, hung and rolled fail no call and repeat no id", { skip, timeout: (SECONDS + 180) * 1_000 }, async () => {
   const nodes = await Nodes.start();
@@ -49,6 +63,8 @@ test("nodes that are killed, hung and rolled fail no call and repeat no id", { s
     };
     const callers = Promise.all([takeMany(), ...Array.from({ length: 16 }, (_, number) => caller(number))]);
     callers.catch(() => {});
+    const kept = () => seen.size + strict.size + flakes.size;
+    const looks = [];
     const until = performance.now() + SECONDS * 1_000;
     for (let turn = 0; performance.now() < until || turn < 3; turn++) {
       const node = (turn + Math.floor(turn / 3)) % 3;
@@ -59,6 +75,7 @@ test("nodes that are killed, hung and rolled fail no call and repeat no id", { s
       }
       await nodes.ready(node);
       await nodes.changeToken();
+      looks.push([many + kept(), residentMib()]);
     }
     isOver = true;
     await callers;
@@ -68,6 +85,9 @@ test("nodes that are killed, hung and rolled fail no call and repeat no id", { s
     const again = runs.find(([first], at) => at > 0 && first <= runs[at - 1][1]);
     assert.equal(again, undefined, `${again} came twice`);
     console.log(`${many} ids in ${runs.length} runs, ${seen.size} by ones, ${strict.size} in strict order, ${flakes.size} snowflakes`);
+    const [start, middle, end] = [0, looks.length >> 1, looks.length - 1].map((at) => looks[at]);
+    for (const [count, mib] of [start, middle, end]) console.log(`after ${count} ids: ${mib.toFixed()} MiB`);
+    assert.ok(end[1] - start[1] < GROWTH_MAX_MIB + (KEPT_BYTES * kept()) / 2 ** 20, `${looks}`);
     await client.close();
   } finally {
     await nodes.end();
@@ -88,9 +108,9 @@ test("memory stays flat over 10^7 ids", { skip, timeout: 180_000 }, async () => 
       }
     };
     await take(2_000_000);
-    const before = process.memoryUsage().rss;
+    const before = residentMib();
     await take(10_000_000);
-    const grown = (process.memoryUsage().rss - before) / 2 ** 20;
+    const grown = residentMib() - before;
     assert.ok(grown < 64, `it grew by ${grown} MiB`);
     await client.close();
   } finally {

@@ -1,4 +1,7 @@
-"""Three real nodes, killed, hung and rolled under calls. MINTLEAF_BINARY names the node, MINTLEAF_SECONDS how long."""
+"""Three real nodes, killed, hung and rolled under calls. MINTLEAF_BINARY names the node, MINTLEAF_SECONDS how long.
+
+Three minutes are more than 10^8 ids. The memory of this process is read after each turn, and must not grow.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from array import array
+from typing import Callable
 
 import mintleaf
 
@@ -27,6 +32,8 @@ READY_S = 60
 HANG_S = 3.5
 #: On a loaded machine a new leader may take longer than a caller would wait.
 CALL_S = 60.0
+#: What memory may grow by, beside the ids that a test keeps. 10^8 ids that a client kept would be a hundred times more.
+GROWTH_MAX_MIB = 32
 
 
 def free_ports(count: int) -> list:
@@ -132,8 +139,11 @@ class Nodes:
         request = urllib.request.Request(self.endpoints()[0] + path, json.dumps(body).encode(), head, method=method)
         urllib.request.urlopen(request, timeout=10).close()
 
-    def disturb(self) -> None:
-        """Kills one node, hangs the next, rolls the third, and replaces the token each time, until the time is over."""
+    def disturb(self, look: Callable[[], None]) -> None:
+        """Kills one node, hangs the next, rolls the third, and replaces the token each time, until the time is over.
+
+        Looks after each turn.
+        """
         end, turn = time.monotonic() + SECONDS, 0
         while time.monotonic() < end or turn < 3:
             node = (turn + turn // 3) % 3
@@ -144,6 +154,7 @@ class Nodes:
                 self.start(node)
             self.wait_ready(node)
             self.change_token()
+            look()
             turn += 1
         print(f"{turn} turns")
 
@@ -158,13 +169,58 @@ class IdRuns:
     def add(self, ids: list) -> None:
         self.count += len(ids)
         if ids == list(range(ids[0], ids[0] + len(ids))):
-            self.runs.append((ids[0], ids[-1] + 1))
+            self._add(ids[0], ids[-1] + 1)
         else:
-            self.runs += [(id, id + 1) for id in ids]
+            for id in ids:
+                self._add(id, id + 1)
+
+    def _add(self, start: int, end: int) -> None:
+        if self.runs and self.runs[-1][1] == start:
+            start, _ = self.runs.pop()
+        self.runs.append((start, end))
 
     def has_repeated(self) -> bool:
         self.runs.sort()
         return any(start < end for (_, end), (start, _) in zip(self.runs, self.runs[1:]))
+
+
+def resident_mib() -> float:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Taken:
+    """The ids that a test was given: those of `many` as runs, the others of each kind one by one."""
+
+    def __init__(self) -> None:
+        self.many, self.kinds, self.failures = IdRuns(), {}, []
+        self.looks: list = []
+        self.lock = threading.Lock()
+
+    def add(self, kind: str, *ids: int) -> None:
+        with self.lock:
+            self.kinds.setdefault(kind, array("Q")).extend(ids)
+
+    def look(self) -> None:
+        self.looks.append((self.many.count + self.kept(), resident_mib()))
+
+    def kept(self) -> int:
+        with self.lock:
+            return sum(map(len, self.kinds.values()))
+
+    def judge(self, test: unittest.TestCase) -> None:
+        test.assertEqual(self.failures, [])
+        kept = self.kept()
+        test.assertGreater(kept, 1_000)
+        for kind, ids in self.kinds.items():
+            test.assertEqual(len(set(ids)), len(ids), f"an id of {kind} was given twice")
+        test.assertFalse(self.many.has_repeated(), "an id was given twice")
+        first, middle, last = self.looks[0], self.looks[len(self.looks) // 2], self.looks[-1]
+        print(f"{self.many.count} ids in {len(self.many.runs)} runs, {kept} more, all distinct")
+        for count, mib in (first, middle, last):
+            print(f"after {count} ids: {mib:.0f} MiB")
+        # An array takes up to twice its items while it grows.
+        test.assertLess(last[1] - first[1], GROWTH_MAX_MIB + 16 * kept / 2**20)
 
 
 def in_child(client, ids) -> None:
@@ -187,73 +243,67 @@ class RealNodes(unittest.TestCase):
         cls.directory.cleanup()
 
     def test_threads_fail_no_call_while_nodes_are_killed_hung_and_rolled(self) -> None:
-        ids, failures, stop, many = [[] for _ in range(CALLERS)], [], threading.Event(), IdRuns()
+        taken, stop = Taken(), threading.Event()
 
         def take_many() -> None:
             try:
                 while not stop.is_set():
-                    many.add(client.next_ids("many", 10_000))
-                    time.sleep(0.003)
+                    taken.many.add(client.next_ids("many", 10_000))
+                    time.sleep(0.001)
             except Exception as error:
-                failures.append(error)
+                taken.failures.append(error)
 
         def call(caller: int) -> None:
             try:
                 while not stop.is_set():
                     if caller % 4 == 3:
-                        ids[caller].append(("snowflake", client.next_snowflake()))
+                        taken.add("snowflake", client.next_snowflake())
                     elif caller % 4 == 2:
-                        ids[caller] += [("a", id) for id in client.next_ids("a", 50)]
+                        taken.add("a", *client.next_ids("a", 50))
                     else:
-                        ids[caller].append(("ab"[caller % 2], client.next_id("ab"[caller % 2])))
-                    time.sleep(0.002)
+                        taken.add("ab"[caller % 2], client.next_id("ab"[caller % 2]))
+                    time.sleep(0.005)
             except Exception as error:
-                failures.append(error)
+                taken.failures.append(error)
 
         with mintleaf.Client(self.nodes.endpoints(), token_file=self.nodes.token_file, timeout=CALL_S) as client:
             threads = [threading.Thread(target=call, args=(caller,)) for caller in range(CALLERS)]
             threads.append(threading.Thread(target=take_many))
             for thread in threads:
                 thread.start()
-            self.nodes.disturb()
+            self.nodes.disturb(taken.look)
             stop.set()
             for thread in threads:
                 thread.join()
-        self.judge([id for each in ids for id in each], failures)
-        self.assertFalse(many.has_repeated(), "an id was given twice")
-        print(f"{many.count} more ids in {len(many.runs)} runs, all distinct")
+        taken.judge(self)
 
     def test_tasks_fail_no_call_while_nodes_are_killed_hung_and_rolled(self) -> None:
-        ids, failures = [], []
+        taken = Taken()
 
         async def call(client, caller: int, stop: asyncio.Event) -> None:
             try:
                 while not stop.is_set():
-                    if caller % 4 == 3:
-                        ids.append(("snowflake", await client.next_snowflake()))
+                    if caller == CALLERS:
+                        taken.many.add(await client.next_ids("many-tasks", 10_000))
+                    elif caller % 4 == 3:
+                        taken.add("snowflake", await client.next_snowflake())
                     else:
-                        ids.append(("tasks", await client.next_id("tasks")))
-                    await asyncio.sleep(0.002)
+                        taken.add("tasks", await client.next_id("tasks"))
+                    await asyncio.sleep(0.001 if caller == CALLERS else 0.005)
             except Exception as error:
-                failures.append(error)
+                taken.failures.append(error)
 
         async def run() -> None:
             stop = asyncio.Event()
             options = {"token_file": self.nodes.token_file, "timeout": CALL_S}
             async with mintleaf.AsyncClient(self.nodes.endpoints(), **options) as client:
-                tasks = [asyncio.ensure_future(call(client, caller, stop)) for caller in range(CALLERS)]
-                await asyncio.get_running_loop().run_in_executor(None, self.nodes.disturb)
+                tasks = [asyncio.ensure_future(call(client, caller, stop)) for caller in range(CALLERS + 1)]
+                await asyncio.get_running_loop().run_in_executor(None, self.nodes.disturb, taken.look)
                 stop.set()
                 await asyncio.gather(*tasks)
 
         asyncio.run(run())
-        self.judge(ids, failures)
-
-    def judge(self, ids: list, failures: list) -> None:
-        self.assertEqual(failures, [])
-        self.assertGreater(len(ids), 1_000)
-        self.assertEqual(len(set(ids)), len(ids), "an id was given twice")
-        print(f"{len(ids)} ids, all distinct")
+        taken.judge(self)
 
     @unittest.skipUnless(hasattr(os, "fork"), "SKIPPED: there is no fork")
     def test_a_forked_child_holds_nothing_and_works(self) -> None:
@@ -301,19 +351,15 @@ class RealNodes(unittest.TestCase):
         self.assertEqual(len(set(seen)), len(seen))
 
     def test_memory_is_flat_over_ten_million_ids(self) -> None:
-        def resident_kib() -> int:
-            with open("/proc/self/statm") as statm:
-                return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-
         with mintleaf.Client(self.nodes.endpoints()) as client:
             for _ in range(200):
                 client.next_ids("memory", 10_000)
-            before = resident_kib()
+            before = resident_mib()
             for _ in range(500):
                 client.next_ids("memory", 10_000)
             for _ in range(5_000_000):
                 client.next_id("memory")
-            self.assertLess(resident_kib() - before, 8 * 1024)
+            self.assertLess(resident_mib() - before, 8)
 
     @unittest.skipUnless(hasattr(os, "fork"), "SKIPPED: there is no fork")
     def test_a_worker_lease_stays_with_the_parent(self) -> None:

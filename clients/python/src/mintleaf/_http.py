@@ -44,8 +44,8 @@ class NoHead(Fault):
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`. After this time, or when the waiting task is cancelled, `work` is cancelled and has ended.
 
-    Before Python 3.12, `asyncio.wait_for` loses a cancellation that comes with the end of `work`, and a failure of `work`
-    that comes with a cancellation is reported as one that no code has seen.
+    Before Python 3.12, `asyncio.wait_for` loses a cancellation that comes with the end of `work`, and a failure of
+    `work` that comes with a cancellation is reported as one that no code has seen.
     """
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

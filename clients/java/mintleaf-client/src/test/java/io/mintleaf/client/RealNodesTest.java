@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.security.MessageDigest;
 import java.time.Duration;
@@ -84,8 +85,12 @@ class RealNodesTest {
     }
   }
 
-  /** MINTLEAF_SECONDS: how long; three turns at least. The auth file is another one after each turn. */
+  /**
+   * MINTLEAF_SECONDS: how long; three turns at least, and three minutes are more than 10^8 ids. The auth file is another one
+   * after each turn, and memory has not grown.
+   */
   @Test
+  @Timeout(3_600)
   void nodesAreKilledHungAndRolledWhileTheirAuthFileChanges() throws Exception {
     Path auth = Files.createTempFile("mintleaf-auth-", ".toml");
     admit(auth, "client", "other-0");
@@ -95,6 +100,7 @@ class RealNodesTest {
         Load load = new Load(client, new Many(client))) {
       String wanted = System.getenv("MINTLEAF_SECONDS");
       long end = System.nanoTime() + (wanted == null ? 8 : Long.parseLong(wanted)) * 1_000_000_000L;
+      List<Look> looks = new ArrayList<>();
       int turn = 0;
       for (; System.nanoTime() < end || turn < 3; turn++) {
         int node = (turn + turn / 3) % 3;
@@ -114,11 +120,46 @@ class RealNodesTest {
           nodes.signal(each, "HUP");
         }
         load.awaitMore(200);
+        looks.add(new Look(load.many.count + load.taken.get()));
       }
       load.end();
       System.out.println(turn + " turns, " + load.taken.get() + " ids by ones, " + load.many);
+      Look.judge(looks, load.taken.get());
     } finally {
       Files.delete(auth);
+    }
+  }
+
+  /** What this process takes after so many ids. What it has in all comes and goes with the collector's wishes. */
+  private static final class Look {
+    /** What memory may grow by, beside the ids that a test keeps. 10^8 ids that a client kept would be many times more. */
+    private static final long HEAP_GROWTH_MAX_MIB = 32;
+    /** The memory of an id in a set. */
+    private static final long KEPT_BYTES = 100;
+
+    private final long ids;
+    private final long heapMib;
+    private final long residentMib;
+
+    Look(long ids) throws Exception {
+      this.ids = ids;
+      System.gc();
+      heapMib = (Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory()) >> 20;
+      String status = new String(Files.readAllBytes(Paths.get("/proc/self/status")), "UTF-8");
+      residentMib = Long.parseLong(status.replaceAll("(?s).*VmRSS:\\s+(\\d+) kB.*", "$1")) >> 10;
+    }
+
+    static void judge(List<Look> looks, long kept) {
+      Look first = looks.get(0);
+      Look last = looks.get(looks.size() - 1);
+      System.out.println(first + "; " + looks.get(looks.size() / 2) + "; " + last);
+      long mayGrow = HEAP_GROWTH_MAX_MIB + (kept * KEPT_BYTES >> 20);
+      assertTrue(last.heapMib - first.heapMib < mayGrow, looks::toString);
+    }
+
+    @Override
+    public String toString() {
+      return "after " + ids + " ids " + heapMib + " MiB of heap, " + residentMib + " MiB in all";
     }
   }
 
@@ -138,7 +179,7 @@ class RealNodesTest {
   private static final class Many {
     private final MintleafClient client;
     private final TreeMap<Long, Long> runs = new TreeMap<>(); // the first id, and that behind the last
-    private long count;
+    private volatile long count;
 
     Many(MintleafClient client) {
       this.client = client;
