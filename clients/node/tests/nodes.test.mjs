@@ -21,7 +21,7 @@ function residentMib() {
   return process.memoryUsage().rss / 2 ** 20;
 }
 
-test("nodes that are killed, hung and rolled fail no call and repeat no id", { skip, timeout: (SECONDS + 180) * 1_000 }, async () => {
+test("nodes that are killed, hung and rolled fail no call and repeat no id", { skip, timeout: (SECONDS + 600) * 1_000 }, async () => {
   const nodes = await Nodes.start();
   try {
     await nodes.post("/v1/tags", { tag: "orders" });
