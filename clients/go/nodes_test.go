@@ -238,7 +238,7 @@ func TestNodesAreKilledRolledAndHungUnderCalls(t *testing.T) {
 	c := client(t, Config{Endpoints: n.endpoints(), TokenFile: n.tokenFile(), Timeout: 60 * time.Second})
 	ctx := context.Background()
 	// It outlives a hang and what follows.
-	w, err := c.LeaseWorker(ctx, "shops", LeaseSeconds(20))
+	w, err := c.LeaseWorker(ctx, "shops", LeaseSeconds(60))
 	must(t, err)
 	g, err := w.Generator()
 	must(t, err)

@@ -13,13 +13,15 @@ use mintleaf_client::blocking::Client;
 use mintleaf_client::{Builder, Error, Layout, Pool};
 use serde_json::json;
 
-use crate::harness::{Api, Cluster, eventually, from_env, mintleaf, ms, pause, secs};
+use crate::harness::{Answer, Api, Cluster, eventually, from_env, mintleaf, ms, pause, secs};
 
 /// Leases are small, so that the users need the nodes many times a second.
 const LEASE_MAX: u32 = 200;
 const THREADS: u64 = 8;
 /// Longer than an attempt lasts.
 const HANG: Duration = ms(3_500);
+/// On a loaded machine a process may take half a minute to start.
+const READY_WITHIN: Duration = secs(120);
 /// What the process of the tests may grow by under one of them. Others run beside it and take some, and so do the ids
 /// that users keep. 10^8 ids that a client kept would be more.
 const GROWTH_MAX_MIB: u64 = 512;
@@ -179,7 +181,10 @@ fn nodes_are_killed_hung_and_rolled() {
         if round % 3 != 1 {
             cluster.start_node(id);
         }
-        cluster.await_ready();
+        let api = cluster.api(id);
+        eventually("the node to be ready", READY_WITHIN, || {
+            api.try_get("/readyz").ok().filter(Answer::is_ok)
+        });
         readings.push((taken.load(Relaxed), resident_mib()));
     }
     stopping.store(true, Relaxed);

@@ -29,7 +29,7 @@ test("nodes that are killed, hung and rolled fail no call and repeat no id", { s
     await nodes.post("/v1/tags", { tag: "strict", order: "strict" });
     await nodes.post("/v1/pools/shops", { workers: "0-1023" }, "PUT");
     const client = new Client({ endpoints: nodes.endpoints, tokenFile: nodes.tokenFile, timeoutMs: 60_000 });
-    const lease = await client.leaseWorker("shops", { seconds: 20 }); // it outlives a hang and what follows
+    const lease = await client.leaseWorker("shops", { seconds: 60 }); // it outlives a hang and what follows
     const generator = lease.generator();
     const [seen, strict, flakes] = [new Set(), new Set(), new Set()];
     let isOver = false;
