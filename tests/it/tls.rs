@@ -4,6 +4,7 @@
 //! ports       versions, silence, garbage, plain text, slow readers, certificates of clients
 //! clients     curl, redis-cli, redis-py, Java, and the command line
 //! tokens      the same clients with tokens in addition
+//! redis       libraries for Redis, at nodes that are killed, drained and rolled, and at one node
 //! replaced    certificates that are replaced under load
 //! crowds      handshakes that never end
 //! before_1970 a clock that shows no Unix time
@@ -18,6 +19,7 @@ mod crowds;
 mod doors;
 mod made;
 mod ports;
+mod redis;
 mod replaced;
 mod stream;
 mod tokens;

@@ -1,6 +1,7 @@
 //! Widely used clients, over TLS. If a client is not installed, its test reports that it is skipped.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use rcgen::{CertificateParams, Issuer, KeyPair, date_time_ymd};
@@ -126,17 +127,27 @@ impl Java {
     pub(super) fn run(&self, node: &Secured, options: &[&str], args: &[&str]) -> Finished {
         let trust = self.0.path().join("trust.p12");
         if !trust.exists() {
-            let mut keytool = Command::new("keytool");
-            keytool.args(["-importcert", "-noprompt", "-alias", "mintleaf"]);
-            keytool.args(["-storepass", "changeit", "-storetype", "PKCS12", "-keystore"]);
-            let run = Finished::of(keytool.arg(&trust).arg("-file").arg(node.pki.ca()));
-            assert_eq!(run.code, Some(0), "{run:?}");
+            make_trust_store(&trust, &node.pki.ca());
         }
         let mut java = Command::new("java");
-        java.arg(format!("-Djavax.net.ssl.trustStore={}", trust.display()));
-        java.arg("-Djavax.net.ssl.trustStorePassword=changeit").args(options).arg("-cp");
+        java.args(trusting(&trust)).args(options).arg("-cp");
         Finished::of(java.arg(self.0.path()).args(["Ask", &node.url()]).args(args))
     }
+}
+
+/// Makes a trust store of Java's that holds a CA.
+pub(super) fn make_trust_store(store: &Path, ca: &Path) {
+    let mut keytool = Command::new("keytool");
+    keytool.args(["-importcert", "-noprompt", "-alias", "mintleaf"]);
+    keytool.args(["-storepass", "changeit", "-storetype", "PKCS12", "-keystore"]);
+    let run = Finished::of(keytool.arg(store).arg("-file").arg(ca));
+    assert_eq!(run.code, Some(0), "{run:?}");
+}
+
+/// The options that make a JVM trust the CAs of a trust store.
+pub(super) fn trusting(store: &Path) -> [String; 2] {
+    let store = format!("-Djavax.net.ssl.trustStore={}", store.display());
+    [store, "-Djavax.net.ssl.trustStorePassword=changeit".to_owned()]
 }
 
 #[test]

@@ -25,16 +25,16 @@ const CLIENTS: usize = 3 * KINDS.len();
 const ID: &str = "/api/segment/get/orders";
 
 /// Three founders that share a secret, with a CA for clients. None is running yet.
-struct Doors {
-    cluster: Cluster,
-    old: Pki,
+pub(super) struct Doors {
+    pub(super) cluster: Cluster,
+    pub(super) old: Pki,
     new: Pki,
     /// The ports of the Redis protocol, one for each node.
-    resp: Vec<Port>,
+    pub(super) resp: Vec<Port>,
 }
 
 impl Doors {
-    fn prepare() -> Self {
+    pub(super) fn prepare() -> Self {
         let mut cluster = mintleaf().prepare(3, &["--auto-create-tags"]);
         let dir = cluster.dir().to_owned();
         let secret = Finished::of(mintleaf().command().args(["secret", "new"]));
@@ -59,8 +59,12 @@ impl Doors {
         Self { cluster, old, new, resp }
     }
 
-    fn start(&mut self, client: &TlsClient) {
+    pub(super) fn start(&mut self, client: &TlsClient) {
         self.cluster.ids().into_iter().for_each(|id| self.cluster.start_node(id));
+        self.await_ready(client);
+    }
+
+    pub(super) fn await_ready(&self, client: &TlsClient) {
         for (id, node) in self.cluster.targets() {
             eventually("the node to listen", secs(15), || std::net::TcpStream::connect(node).ok());
             eventually(&format!("node {id} to be ready"), secs(20), || {
@@ -77,7 +81,7 @@ impl Doors {
     }
 }
 
-fn auth_file(cluster: &Cluster, id: u64) -> PathBuf {
+pub(super) fn auth_file(cluster: &Cluster, id: u64) -> PathBuf {
     cluster.dir().join(format!("auth-{id}.toml"))
 }
 
