@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use self::clients::Tally;
-pub(crate) use self::clients::{Clients, Crowd};
+pub(crate) use self::clients::{Clients, Crowd, overload};
 use self::proxy::Backend;
 use crate::harness::{Cluster, Port, from_env, mintleaf, ms};
 

@@ -9,6 +9,7 @@ const [addresses, caFile, token] = process.argv.slice(2);
 const nodes = addresses.split(",").map((node) => ({ host: node.split(":")[0], port: Number(node.split(":")[1]) }));
 
 async function untilItIsEnded(ca) {
+  // nodes = [{ host: "a", port: 6380 }, { host: "b", port: 6380 }, { host: "c", port: 6380 }]
   const ids = new Redis.Cluster(nodes, {
     redisOptions: { tls: { ca }, username: "shop", password: token, stringNumbers: true },
   });
@@ -22,7 +23,7 @@ async function untilItIsEnded(ca) {
       lines.push(await ids.incr(tag).then((id) => `${tag} ${id}`, (error) => `error ${error.message}`));
     }
     console.log(lines.join("\n"));
-    await sleep(20);
+    await sleep(100);
   }
 }
 

@@ -1,16 +1,18 @@
 <?php
 // Takes ids through phpredis. With NODES CA TOKEN: of a cluster, until it is ended; prints each id beside its tag, and each
 // error. With a node alone: of one server and of a cluster, without TLS and tokens.
+// $nodes = ['tls://a:6380', 'tls://b:6380', 'tls://c:6380']
 function next_id(string $tag, array $nodes, string $ca, string $token): int
 {
     static $ids = null;
-    for ($left = 2; ; $left--) {
+    for ($left = 4; ; $left--) {
         try {
-            $ids ??= new RedisCluster(null, $nodes, 1, 2.5, false, ['shop', $token], ['cafile' => $ca]);
+            $ids ??= new RedisCluster(null, $nodes, 1, 5, false, ['shop', $token], ['cafile' => $ca]);
             return $ids->incr($tag);
         } catch (RedisException | RedisClusterException $error) {
-            $ids = null; // It would never again ask a node that it has lost.
             $left > 0 || throw $error;
+            $ids = null; // It would never again ask a node that it has lost.
+            usleep(100_000);
         }
     }
 }
@@ -29,7 +31,7 @@ function until_it_is_ended(array $nodes, string $ca, string $token): never
                 echo 'error ', $error->getMessage(), "\n";
             }
         }
-        usleep(20_000);
+        usleep(100_000);
     }
 }
 

@@ -11,6 +11,7 @@ nodes = [ClusterNode(*node.split(":")) for node in sys.argv[1].split(",")]
 
 
 def until_it_is_ended(ca, token):
+    # nodes = [ClusterNode("a", 6380), ClusterNode("b", 6380), ClusterNode("c", 6380)]
     ids = RedisCluster(
         startup_nodes=nodes, ssl=True, ssl_ca_certs=ca, username="shop", password=token
     )
@@ -23,7 +24,7 @@ def until_it_is_ended(ca, token):
             except redis.RedisError as error:
                 print("error", repr(error))
         sys.stdout.flush()
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def in_both_modes():

@@ -1,4 +1,5 @@
-//! The functions of `docs/languages.md` take ids from three nodes, while one of them hangs and the others die in turn.
+//! The functions of `docs/languages.md` take ids from three nodes, while one of them hangs and the others die in turn. The
+//! lines of `docs/redis.md` are of programs that do so elsewhere.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::root;
+use super::{document, root};
 use crate::harness::{Cluster, Finished, Process, eventually, mintleaf, runs, secs};
 
 /// The port of the functions before that of node 1.
@@ -193,5 +194,32 @@ fn csharp_goes_on_when_nodes_hang_and_die() {
         let built = Finished::of(Command::new("dotnet").args(build).current_dir(stage.dir()));
         assert_eq!(built.code, Some(0), "{built:?}");
         stage.plays(Command::new("dotnet").arg("out/shop.dll"));
+    }
+}
+
+/// Programs of `tests/redis`, which `tls/redis.rs` runs while nodes are killed, drained and rolled.
+const OF_REDIS: [&str; 9] = [
+    "redis_py.py",
+    "ioredis.cjs",
+    "node_redis.cjs",
+    "phpredis.php",
+    "go/main.go",
+    "java/Jedis.java",
+    "java/Lettuce.java",
+    "java/RedissonIds.java",
+    "java/Spring.java",
+];
+
+#[test]
+fn the_lines_for_each_library_for_redis_are_those_that_tests_run() {
+    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let page = document("docs/redis.md");
+    let blocks = page.blocks.iter().filter(|block| !block.is_shell());
+    let blocks: Vec<String> = blocks.map(|block| trimmed(block.text.trim())).collect();
+    assert_eq!(blocks.len(), OF_REDIS.len(), "one for each library");
+    for name in OF_REDIS {
+        let program = fs::read_to_string(root().join("tests/redis").join(name)).unwrap();
+        let program = trimmed(&program);
+        assert!(blocks.iter().any(|block| program.contains(block)), "no lines of {name}");
     }
 }

@@ -113,7 +113,7 @@ impl Seen {
 }
 
 /// The load of the machine, if too many processes want to run on each core.
-fn overload() -> Option<String> {
+pub(crate) fn overload() -> Option<String> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     let cores = thread::available_parallelism().ok()?.get();

@@ -27,6 +27,7 @@ func main() {
 }
 
 func untilItIsEnded(ctx context.Context, nodes []string, ca []byte, token string) {
+	// nodes := []string{"a:6380", "b:6380", "c:6380"}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	ids := redis.NewClusterClient(&redis.ClusterOptions{
@@ -47,7 +48,7 @@ func untilItIsEnded(ctx context.Context, nodes []string, ca []byte, token string
 				fmt.Println("error", err)
 			}
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -19,7 +19,7 @@ interface Ids {
                 }
             }
             System.out.print(lines);
-            Thread.sleep(20);
+            Thread.sleep(100);
         }
     }
 

@@ -24,6 +24,7 @@ class Jedis {
 
     static void untilItIsEnded(String[] addresses, String token) throws Exception {
         Set<HostAndPort> nodes = Stream.of(addresses).map(HostAndPort::from).collect(Collectors.toSet());
+        // nodes = Set.of(new HostAndPort("a", 6380), new HostAndPort("b", 6380), new HostAndPort("c", 6380))
         JedisClientConfig login =
             DefaultJedisClientConfig.builder().ssl(true).user("shop").password(token).build();
         JedisCluster ids = new JedisCluster(nodes, login);

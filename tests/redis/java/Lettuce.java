@@ -21,6 +21,7 @@ class Lettuce {
     }
 
     static void untilItIsEnded(String[] addresses, String token) throws Exception {
+        // addresses = { "a:6380", "b:6380", "c:6380" }
         List<RedisURI> nodes = new ArrayList<>();
         for (String address : addresses) {
             RedisURI node = RedisURI.create("rediss://" + address);

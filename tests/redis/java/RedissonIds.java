@@ -12,12 +12,13 @@ import org.redisson.config.Config;
 class RedissonIds {
     public static void main(String[] args) throws Exception {
         if (args.length == 1) inBothModes("redis://" + args[0]);
-        else untilItIsEnded("rediss://" + args[0].replace(",", ",rediss://"), args[2]);
+        else untilItIsEnded(Stream.of(args[0].split(",")).map(node -> "rediss://" + node).toArray(String[]::new), args[2]);
     }
 
-    static void untilItIsEnded(String nodes, String token) throws Exception {
+    static void untilItIsEnded(String[] nodes, String token) throws Exception {
+        // nodes = { "rediss://a:6380", "rediss://b:6380", "rediss://c:6380" }
         Config config = new Config();
-        config.useClusterServers().addNodeAddress(nodes.split(","))
+        config.useClusterServers().addNodeAddress(nodes)
             .setUsername("shop").setPassword(token)
             .setScanInterval(1000).setMasterConnectionMinimumIdleSize(4);
         RedissonClient ids = Redisson.create(config);

@@ -22,17 +22,21 @@ class Spring {
     }
 
     static void untilItIsEnded(List<String> addresses, String token) throws Exception {
+        // addresses = List.of("a:6380", "b:6380", "c:6380")
         RedisClusterConfiguration nodes = new RedisClusterConfiguration(addresses);
         nodes.setUsername("shop");
         nodes.setPassword(token);
-        StringRedisTemplate ids = new StringRedisTemplate(started(new LettuceConnectionFactory(nodes,
+        LettuceConnectionFactory factory = new LettuceConnectionFactory(nodes,
             LettuceClientConfiguration.builder().useSsl().and()
                 .clientOptions(ClusterClientOptions.builder()
                     .topologyRefreshOptions(ClusterTopologyRefreshOptions.builder()
                         .enablePeriodicRefresh(Duration.ofSeconds(1))
                         .enableAllAdaptiveRefreshTriggers().build())
                     .build())
-                .build())));
+                .build());
+        StringRedisTemplate ids = new StringRedisTemplate(started(factory));
+        long id = ids.opsForValue().increment("orders");
+        System.out.println("orders " + id);
         Ids.untilItIsEnded(tag -> ids.opsForValue().increment(tag));
     }
 
