@@ -8,7 +8,7 @@ use clap::Command;
 /// The commands as the help shows them. It shows a command that none of these names under the last heading.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Try", &["dev", "init"]),
-    ("Take ids", &["next", "sequence", "snowflake", "decode"]),
+    ("Take ids", &["next", "sequence", "register", "snowflake", "decode"]),
     ("Tags", &["tag", "import", "export"]),
     (
         "Cluster",

@@ -220,6 +220,11 @@ fn help_shows_commands_in_groups_and_what_they_take_before_the_connection() {
         let lines = help.stdout.lines().filter(|line| line.starts_with(&format!("  {command} ")));
         assert_eq!(lines.count(), 1, "{command}: {}", help.stdout);
     }
+    // A command that no group names is shown under the last heading.
+    let (_, last) = printed(&help).split_once("\nShell:\n").unwrap();
+    let (last, _) = last.split_once("\nOptions:\n").unwrap();
+    let names = last.lines().filter_map(|line| line.split_whitespace().next());
+    assert_eq!(names.collect::<Vec<_>>(), ["completions", "man", "help"]);
     assert_eq!(printed(&run(&["help"])), printed(&help));
     let create = run(&["tag", "create", "--help"]);
     let (own, connection) = printed(&create).split_once("\nConnection:\n").unwrap();
