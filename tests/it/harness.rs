@@ -1,5 +1,6 @@
 //! What every test here starts with: the binary under test, and `mintleaf-harness`, which does the rest.
 
+use std::path::Path;
 use std::process::Command;
 
 pub(crate) use mintleaf_harness::*;
@@ -16,6 +17,13 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
         eprintln!("SKIPPED: {program} {} does not run here", args.join(" "));
     }
     runs
+}
+
+/// Whether npm can install these packages into a directory. If not, it prints a message.
+pub(crate) fn npm_installs(packages: &[&str], place: &Path) -> bool {
+    let place = place.to_str().unwrap();
+    let install = ["120", "npm", "install", "--silent", "--prefix", place];
+    runs("timeout", &[&install[..], packages].concat())
 }
 
 /// A Python with redis-py: the system's, or another one.

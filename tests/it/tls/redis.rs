@@ -17,7 +17,7 @@ use super::doors::{Doors, auth_file};
 use super::replaced::files;
 use crate::auth::{entry, token, write};
 use crate::harness::{
-    Finished, Process, eventually, mintleaf, ms, pause, python_with_redis, runs, secs,
+    Finished, Process, eventually, mintleaf, ms, npm_installs, pause, python_with_redis, runs, secs,
 };
 use crate::rolling::overload;
 
@@ -86,8 +86,7 @@ fn python() -> Vec<Program> {
 fn node() -> Vec<Program> {
     // Node.js looks for modules beside the program.
     let to = place("node");
-    let install = ["120", "npm", "install", "--silent", "--prefix", &to];
-    if !runs("timeout", &[&install[..], &["ioredis@6.0.0", "redis@6.3.1"]].concat()) {
+    if !npm_installs(&["ioredis@6.0.0", "redis@6.3.1"], to.as_ref()) {
         return vec![];
     }
     let program = |(library, name): (_, &str)| {
