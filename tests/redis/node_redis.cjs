@@ -3,7 +3,7 @@
 const assert = require("node:assert");
 const { readFileSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
-const { RESP_TYPES, createClient, createCluster } = require("redis");
+const { ErrorReply, RESP_TYPES, createClient, createCluster } = require("redis");
 
 const [addresses, caFile, token] = process.argv.slice(2);
 
@@ -22,7 +22,8 @@ async function untilItIsEnded(ca) {
       try {
         return BigInt(await ids.incr(tag));
       } catch (error) {
-        if (left === 0) throw error; // It does not itself send again what a lost connection has not answered.
+        // It does not itself send again what a lost connection has not answered.
+        if (left === 0 || error instanceof ErrorReply) throw error;
         await sleep(250);
       }
     }

@@ -8,13 +8,15 @@ function next_id(string $tag, array $nodes, string $ca, string $token): int
     for ($left = 4; ; $left--) {
         try {
             $ids ??= new RedisCluster(null, $nodes, 1, 5, false, ['shop', $token], ['cafile' => $ca]);
-            return $ids->incr($tag);
+            $id = $ids->incr($tag);
+            break;
         } catch (RedisException | RedisClusterException $error) {
             $left > 0 || throw $error;
             $ids = null; // It would never again ask a node that it has lost.
             usleep(100_000);
         }
     }
+    return $id !== false ? $id : throw new RuntimeException($ids->getLastError());
 }
 
 function until_it_is_ended(array $nodes, string $ca, string $token): never
@@ -22,12 +24,18 @@ function until_it_is_ended(array $nodes, string $ca, string $token): never
     $nodes = array_map(fn ($node) => "tls://$node", $nodes);
     $id = next_id('orders', $nodes, $ca, $token);
     echo "orders $id\n";
+    try {
+        next_id('customers', $nodes, $ca, $token);
+        exit('a tag that the token does not name has ids');
+    } catch (RuntimeException $refusal) {
+        str_contains($refusal->getMessage(), 'NOPERM') || throw $refusal;
+    }
     for (;;) {
         for ($n = 0; $n < 30; $n++) {
             try {
                 $id = next_id("orders-$n", $nodes, $ca, $token);
                 echo "orders-$n $id\n";
-            } catch (RedisException | RedisClusterException $error) {
+            } catch (RuntimeException $error) {
                 echo 'error ', $error->getMessage(), "\n";
             }
         }
