@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use super::TlsClient;
 use super::clients::{make_trust_store, trusting};
 use super::doors::{Doors, auth_file};
-use super::replaced::files;
 use crate::auth::{entry, token, write};
 use crate::harness::{
     Finished, Process, eventually, mintleaf, ms, npm_installs, pause, python_with_redis, runs, secs,
