@@ -19,7 +19,7 @@ RUN cargo build --locked --profile packaged --bin mintleaf \
   && cp target/packaged/mintleaf /image/mintleaf
 
 FROM scratch
-COPY --from=build --chmod=0555 /image/mintleaf /mintleaf
+COPY --from=build --chown=0:0 --chmod=0555 /image/mintleaf /mintleaf
 # A new volume takes owner and mode from here.
 COPY --from=build --chown=65532:65532 --chmod=0700 /image/data /data
 USER 65532:65532

@@ -64,6 +64,7 @@ mod token;
 mod topics;
 mod workers;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -400,7 +401,11 @@ pub fn run(command: ClientCommand) -> ExitCode {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("cannot start: {error}")))
-        .and_then(|runtime| runtime.block_on(dispatch(command)));
+        .and_then(|runtime| {
+            // Of a future without a type of its own tokio has one copy, and not one for each of its schedulers.
+            let done: Pin<Box<dyn Future<Output = _>>> = Box::pin(dispatch(command));
+            runtime.block_on(done)
+        });
     finish(outcome)
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ impl RunningNode {
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
+        // Of a future without a type of its own tokio has one copy, and not one for each of its schedulers.
+        let opened: Pin<Box<dyn Future<Output = _>>> = Box::pin(opened);
         let assembled = runtime.block_on(opened)?;
         let services = &assembled.services;
         if let Some(address) = resp_addr {

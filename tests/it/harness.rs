@@ -5,9 +5,10 @@ use std::process::Command;
 
 pub(crate) use mintleaf_harness::*;
 
-/// The binary under test.
+/// The binary under test: the one that was built with it, or one of a release, as `scripts/release-check` names it.
 pub(crate) fn mintleaf() -> Binary {
-    Binary::at(env!("CARGO_BIN_EXE_mintleaf"))
+    let named = std::env::var_os("MINTLEAF_BINARY");
+    named.map_or_else(|| Binary::at(env!("CARGO_BIN_EXE_mintleaf")), Binary::at)
 }
 
 /// Whether a program is installed. If not, it prints a message.
