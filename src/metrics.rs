@@ -62,6 +62,8 @@ pub struct Metrics {
     requests: [HotCounter; MODES],
     commands: [HotCounter; MODES],
     errors: Family<Labels<2>, Counter>,
+    /// The sum of `errors`.
+    all_errors: Counter,
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
@@ -112,6 +114,7 @@ impl Metrics {
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
+            all_errors: Counter::default(),
             grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
             grab_seconds: metric(
                 r,
@@ -265,6 +268,12 @@ impl Metrics {
     /// protocol.
     pub(crate) fn request_failed(&self, mode: Mode, code: &'static str) {
         self.errors.get_or_create(&[("mode", mode.label()), ("code", code)]).inc();
+        self.all_errors.inc();
+    }
+
+    /// How many ids were handed out, and how many requests failed.
+    pub(crate) fn ids_and_errors(&self) -> (u64, u64) {
+        (self.ids.iter().map(|ids| ids.get()).sum(), self.all_errors.get())
     }
 
     /// Counts an attempt with a token that does not hold.

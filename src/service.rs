@@ -194,6 +194,7 @@ impl Services {
             table: Arc::clone(&table),
             clock: Arc::clone(&clock),
             creation: Arc::clone(&creation),
+            register_keys_max,
             recent: Default::default(),
         };
         let answers = AnswerBudget::new(Arc::clone(&metrics));
@@ -205,6 +206,7 @@ impl Services {
             metrics: Arc::clone(&metrics),
             own: Default::default(),
             redis: Default::default(),
+            counts: Default::default(),
             tags_max,
             register_keys_max,
         };

@@ -17,7 +17,7 @@ use crate::service::{
 };
 
 /// Bytes of a buffer in answers, at most.
-const BUFFER_BYTES: usize = 500;
+const BUFFER_BYTES: usize = 530;
 
 pub(super) async fn list(
     State(service): State<Arc<TagService>>,
@@ -55,6 +55,9 @@ pub(super) struct Page {
     next: Option<String>,
     /// How many tags there are on all pages, whatever the prefix.
     total: usize,
+    /// How many keys all registers have, and how many they may have.
+    register_keys: String,
+    register_keys_max: String,
     /// Tags that refused callers of this node within the last minute, the latest first.
     refused: Vec<RefusedTag>,
     /// The tag of the cluster that was nearest to its end at the last look, which is every 30 s, if it was near.
@@ -91,6 +94,8 @@ impl From<HoldingsPage> for Page {
             tags: page.rows.into_iter().map(Holding::from).collect(),
             next: page.next.map(|tag| tag.to_string()),
             total: page.total,
+            register_keys: page.register_keys.to_string(),
+            register_keys_max: page.register_keys_max.to_string(),
             refused: page.refused.into_iter().map(RefusedTag::from).collect(),
             nearest_end: page.nearest.map(|(left, tag)| NearestEnd { tag: tag.to_string(), left }),
         }
@@ -108,12 +113,15 @@ struct Holding {
     held_by: Option<u64>,
     /// How many ids of such a tag callers took at this node.
     taken_here: Option<String>,
+    /// How many keys a register has.
+    keys: Option<String>,
 }
 
 impl From<TagHolding> for Holding {
-    fn from(TagHolding { row, status, held_by, taken_here }: TagHolding) -> Self {
-        let taken_here = taken_here.map(|taken| taken.to_string());
-        Self { tag: row.into(), buffer: status.map(Buffer::from), held_by, taken_here }
+    fn from(TagHolding { row, status, held_by, taken_here, keys }: TagHolding) -> Self {
+        let [taken_here, keys] =
+            [taken_here, keys].map(|count| count.map(|count| count.to_string()));
+        Self { tag: row.into(), buffer: status.map(Buffer::from), held_by, taken_here, keys }
     }
 }
 
@@ -200,7 +208,7 @@ mod tests {
             period: Some(u32::MAX),
         };
         let buffer = serde_json::to_vec(&Buffer::from(status)).unwrap().len();
-        let led = format!(r#""buffer":,"held_by":{0},"taken_here":"{0}","#, u64::MAX);
+        let led = format!(r#""buffer":,"held_by":{0},"taken_here":"{0}","keys":"{0}","#, u64::MAX);
         let bytes = buffer + led.len();
         assert!((BUFFER_BYTES - 80..=BUFFER_BYTES).contains(&bytes), "{bytes}");
     }

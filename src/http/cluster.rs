@@ -16,9 +16,12 @@ use crate::text::address::{PortRule, check_host_port, is_everywhere};
 
 type Cluster = State<Arc<ClusterService>>;
 
-/// Shows the cluster as this node knows it, quorum or not.
-pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
-    Json(service.view())
+/// Shows the cluster as this node knows it, quorum or not. With `?counts=true` the node asks the others what they have
+/// counted.
+pub(super) async fn show(State(service): Cluster, uri: Uri) -> Result<Json<ClusterView>, Problem> {
+    let mut query = Query::parse(uri.query())?;
+    let counts = query.choice("counts", [("true", true), ("false", false)])?.unwrap_or(false);
+    Ok(Json(if counts { service.view_with_counts().await } else { service.view() }))
 }
 
 /// Adds a node: as a voter unless `"voter": false`. For a learner this is the promotion. For a voter, `"voter": false`

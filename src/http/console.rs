@@ -29,6 +29,7 @@ static SCRIPT: LazyLock<File> = LazyLock::new(|| {
         include_str!("console/overview.js"),
         include_str!("console/traffic.js"),
         include_str!("console/tags.js"),
+        include_str!("console/pools.js"),
         include_str!("console/others.js"),
         include_str!("console/start.js"),
     );

@@ -12,6 +12,7 @@
 //! backup          BackupService: the whole state, written while the node goes on
 //! cluster         ClusterService: membership, levels, clocks, readiness, metrics
 //!   headroom      the log's warning about a tag that is nearly used up
+//!   member_answers  what every member answers to a question of a client
 //!   redis_nodes   which nodes serve the Redis protocol now, and where
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
@@ -24,6 +25,7 @@ pub(super) mod cluster;
 pub(super) mod cluster_view;
 mod first_uses;
 pub(super) mod headroom;
+mod member_answers;
 pub(super) mod member_requests;
 pub(super) mod notes;
 pub(super) mod redis_nodes;

@@ -50,13 +50,14 @@ async function fillCluster(cluster) {
 /** Callers that take ids of some tags until they are told to stop. */
 function load(cluster) {
   let going = true;
-  const call = async (tag, count, everyMs) => {
+  const call = async (tag, count, everyMs, id = 1) => {
     while (going) {
-      await cluster.ask(1, `/v1/segment/${encodeURIComponent(tag)}?count=${count}`).catch(() => {});
+      await cluster.ask(id, `/v1/segment/${encodeURIComponent(tag)}?count=${count}`).catch(() => {});
       await wait(everyMs);
     }
   };
   call('orders', 200, 100);
+  call('orders', 200, 100, 2);
   call('payments', 30, 200);
   call(CHINESE, 3, 500);
   call('near-the-end', 5000, 300);
@@ -81,9 +82,18 @@ async function atAGlance(page) {
 async function ratesAreMeasured(page) {
   const row = '#tags-rows tr[data-key=orders]';
   await reads(page, '#tile-traffic .value', /^[\d,.]+( k)?$/);
-  await reads(page, '#tile-traffic .note', /^No errors\. All nodes reserved .+\/s in \d+ s\.$/);
-  const points = await page.getAttribute('#traffic-line', 'points');
-  assert.match(points, /^[\d.]+,[\d.]+( [\d.]+,[\d.]+)+$/);
+  await reads(page, '#tile-traffic .note', /^This node .+\/s\. No errors\.$/);
+  for (const line of ['#traffic-line', '#traffic-own']) {
+    await page.waitForFunction((where) => /^[\d.]+,[\d.]+( [\d.]+,[\d.]+)+$/.test(document.querySelector(where).getAttribute('points')), line);
+  }
+  const { all, nodes } = await page.evaluate(() => {
+    const number = (text) => (text === '–' ? null : Number(text.replace(/,|\/s/g, '').replace(' k', 'e3')));
+    const nodes = [...document.querySelectorAll('#members-rows tr')].map((row) => number(row.children[3].textContent));
+    return { all: number(document.querySelector('#tile-traffic .value').textContent), nodes };
+  });
+  assert.ok(nodes[0] > 500 && nodes[1] > 300 && nodes[2] === 0, `${nodes}`);
+  // The sum, but for what is rounded of each.
+  assert.ok(Math.abs(all - nodes[0] - nodes[1]) <= all / 100, `${all} of ${nodes}`);
   // 200 every 100 ms and the time that an answer takes.
   await reads(page, `${row} td:nth-child(3)`, /^(\d{3}|1,\d{3}|2,0\d\d)\/s$/);
   await reads(page, `${row} td:nth-child(4)`, /^\d+ (s|min|h)$/);
@@ -286,6 +296,48 @@ async function narrowScreensShowAddresses(page, width) {
   if (width > 520) assert.ok(await seen('#changes-rows tr:first-child td:nth-child(5)'), `${width} pixels: no before and after`);
 }
 
+/** Registers with their keys and pools with their leases, and that registers are nearly full, and full. */
+async function registersAndPoolsAreShown(browser) {
+  const cluster = await Cluster.start(binary, 1, { flagsOf: () => ['--register-keys-max', '20'] });
+  try {
+    const post = (path, body) => cluster.ask(1, path, { method: 'POST', body });
+    await post('/v1/tags', { tag: 'invoices', kind: 'register', period: 'year' });
+    const register = async (from, to) => {
+      for (let key = from; key < to; key += 1) await post(`/v1/register/invoices/order-${key}`);
+    };
+    await register(0, 3);
+    await cluster.ask(1, '/v1/pools/shop', { method: 'PUT', body: { workers: '0-3', taken: [3] } });
+    const page = await browser.open(cluster.url(1));
+    const row = '#tags-rows tr[data-key=invoices]';
+    await reads(page, `${row} td:nth-child(2)`, /^3 keys$/);
+    await reads(page, `${row} td:nth-child(7)`, /^85 %$/);
+    await reads(page, '#pools-rows tr', /^shop0 of 41–$/);
+    for (const holder of ['shop-7', 'shop-8 <b>']) await post('/v1/pools/shop/leases', { seconds: 600, holder });
+    await page.click('#pools-rows button');
+    await reads(page, '#pool-about', /^Worker ids 0-3, 1 in use without a lease$/);
+    await reads(page, '#holders-rows', /^0shop-7just nowin (10 min|600 s)1shop-8 <b>just nowin (10 min|600 s)$/);
+    assert.deepEqual(await browser.faults(page), []);
+    await browser.shot(page, 'pool', { fullPage: false });
+    await page.keyboard.press('Escape');
+    await reads(page, '#pools-rows tr', /^shop2 of 41in \d+ (min|s)$/);
+    await reads(page, '#tile-health .value', /^All is well$/);
+    await register(3, 19);
+    await reads(page, '#tile-health .value', /^Registers fill up$/);
+    await reads(page, '#tile-health .note', /Registers have 5\.0 % of their keys left/);
+    await register(19, 20);
+    await reads(page, '#tile-health .value', /^Registers are full$/);
+    assert.equal(await page.getAttribute('#tile-health', 'data-state'), 'bad');
+    await page.click(`${row} button`);
+    await reads(page, '#tag-dialog', /Keys20, each with its number; all registers have 20 of 20/);
+    await page.keyboard.press('Escape');
+    assert.deepEqual(await browser.faults(page), []);
+    await browser.shot(page, 'registers');
+    await page.context().close();
+  } finally {
+    cluster.stop();
+  }
+}
+
 async function looksRightEverywhere(browser, cluster) {
   for (const scheme of ['light', 'dark']) {
     for (const [width, height] of [[360, 740], [768, 1024], [1440, 900]]) {
@@ -428,6 +480,7 @@ async function main() {
     await step('a hidden page asks for nothing', () => hiddenPagesAskNothing(page));
     await step('tags in trouble are named, and strict ones counted', () => tagsInTroubleAreNamed(page, cluster, browser));
     await step('every width, light and dark, nothing for axe to find', () => looksRightEverywhere(browser, cluster));
+    await step('registers and pools show what they have given', () => registersAndPoolsAreShown(browser));
     await longStep('a token opens what is guarded', () => tokensOpenTheDoor(browser));
     await step('a lost node is named', () => aLostNodeIsNamed(page, cluster, browser));
     await longStep('a lost quorum is told, and who waits', () => aLostQuorumIsToldAndWaitersAreSeen(page, cluster, browser));

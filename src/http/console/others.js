@@ -3,7 +3,7 @@
 const WORKERS_SHOWN_MAX = 12;
 
 function takeWorkers(view) {
-  const now = nodeNow();
+  pools.takeAll(view.pools);
   const order = { held: 0, expired: 1, released: 2 };
   const all = [...view.workers].sort((one, other) => order[one.state] - order[other.state] || one.worker_id - other.worker_id);
   const shown = all.slice(0, WORKERS_SHOWN_MAX);
@@ -19,8 +19,7 @@ function takeWorkers(view) {
     state.firstElementChild.dataset.state = worker.state === 'held' ? 'good' : 'rest';
     write(state.firstElementChild, worker.state, worker.boot ? `grant ${worker.boot}` : '');
     write(node, `node ${worker.node_id}`);
-    const away = (worker.fence_ms - now) / 1000;
-    write(ends, away > 0 ? `in ${span(away)}` : `${span(-away)} ago`, exactTime(worker.fence_ms));
+    write(ends, until(worker.fence_ms), exactTime(worker.fence_ms));
     row.classList.toggle('quiet', worker.state !== 'held');
   });
   show($('workers-more'), all.length > shown.length);

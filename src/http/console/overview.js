@@ -29,6 +29,8 @@ const overview = {
   tagsHidden: false,
   /** Tags of the last pages that are near their end: the node names only the nearest of all. */
   nearHere: [],
+  /** Share of the keys that registers may have and have not; all of them share one bound. */
+  keysLeft: 1,
 
   takeCluster(cluster) {
     this.cluster = cluster;
@@ -43,6 +45,7 @@ const overview = {
     write($('members-note'), `${id}term ${grouped(cluster.term)} · level ${cluster.level}`, cluster.cluster_id ?? '');
     this.tellLeader();
     this.tellClocks();
+    traffic.take(cluster);
     this.tellMembers();
     this.tellHealth();
   },
@@ -112,9 +115,13 @@ const overview = {
     const notes = [];
     if (exhausted.length) notes.push(`${list(exhausted)} ${one(exhausted, 'is', 'are')} used up, and callers ask for ${one(exhausted, 'it', 'them')}.`);
     if (frozen.length) notes.push(`${list(frozen)} ${one(frozen, 'is', 'are')} frozen, and callers ask for ${one(frozen, 'it', 'them')}.`);
+    const full = this.keysLeft < LEFT_WARN;
+    if (full) notes.push(`Registers have ${this.keysLeft > 0 ? share(this.keysLeft) : 'none'} of their keys left (--register-keys-max).`);
     if (near) notes.push(`${shortened(near.tag)} has ${near.left > 0 ? `${share(near.left)} of its ids` : 'no ids'} left.`);
     if (exhausted.length) return { state: 'bad', word: one(exhausted, 'A tag is used up', 'Tags are used up'), notes };
+    if (full && this.keysLeft <= 0) return { state: 'bad', word: 'Registers are full', notes };
     if (frozen.length) return { state: 'warn', word: 'Frozen, but in use', notes };
+    if (full) return { state: 'warn', word: 'Registers fill up', notes };
     return near ? { state: 'warn', word: near.left > 0 ? 'A tag nears its end' : 'A tag is used up', notes } : null;
   },
 
@@ -141,20 +148,22 @@ const overview = {
     const { nodes, leader_id: leader, node_id: own } = this.cluster;
     const head = nodes.find((node) => node.id === leader)?.last_log_index ?? null;
     fill($('members-rows'), nodes, (node) => node.id, () => {
-      const row = rowOf('', '', '', 'number slim', 'number slim', 'number far', 'number far', 'slim', 'slim', 'address', 'wide quiet');
+      const row = rowOf('', '', '', 'number slim', 'number slim', 'number slim', 'number far', 'number far', 'slim', 'slim', 'address', 'wide quiet');
       row.children[0].append(element('strong', ''), ' ', element('span', 'quiet'));
       row.children[1].append(element('span', 'role'));
       row.children[2].append(element('span', 'state'));
-      row.children[9].append(element('a', ''));
+      row.children[10].append(element('a', ''));
       return row;
     }, (row, node) => {
-      const [name, role, heard, lag, clock, trip, sync, version, zone, http, raft] = row.children;
+      const [name, role, heard, ids, lag, clock, trip, sync, version, zone, http, raft] = row.children;
       write(name.firstElementChild, String(node.id));
       write(name.lastElementChild, node.id === own ? 'this one' : '');
       write(role.firstElementChild, node.role);
       role.firstElementChild.dataset.role = node.role;
       heard.firstElementChild.dataset.state = node.reachable ? 'good' : 'bad';
       write(heard.firstElementChild, node.reachable ? 'now' : node.last_heard_ms ? ago(node.last_heard_ms) : 'never', node.last_heard_ms ? exactTime(node.last_heard_ms) : '');
+      const counted = traffic.rates.get(node.id);
+      write(ids, perSecond(counted?.ids ?? null), counted?.errors ? perSecond(counted.errors).replace('/s', ' errors/s') : '');
       this.tellLag(lag, node, head);
       const known = this.clocks.find((each) => each.id === node.id);
       write(clock, known ? offset(known.ms) : '–', known ? '' : 'It did not say lately');
@@ -185,7 +194,7 @@ const overview = {
 
   refuseNeed(error) {
     this.tagsHidden = error !== null;
-    if (this.tagsHidden) [this.refused, this.nearestEnd, this.nearHere] = [[], null, []];
+    if (this.tagsHidden) [this.refused, this.nearestEnd, this.nearHere, this.keysLeft] = [[], null, [], 1];
     inTile('next')(error);
     this.tellHealth();
   },
@@ -199,6 +208,7 @@ const overview = {
   takeNeed(page) {
     this.refused = page.refused;
     this.nearestEnd = page.nearest_end;
+    this.keysLeft = keysLeft(page).part;
     this.noteNear(page.tags);
     this.tellHealth();
     const first = page.tags.map((each) => ({ name: each.tag, tag: each, ...pace(each) }))

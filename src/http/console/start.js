@@ -64,6 +64,8 @@ function listen() {
   on('help-close', 'click', () => $('help-dialog').close());
   on('tag-close', 'click', () => $('tag-dialog').close());
   on('tag-dialog', 'close', () => { tags.open = null; });
+  on('pool-close', 'click', () => $('pool-dialog').close());
+  on('pool-dialog', 'close', () => { pools.open = null; });
 
   let typing;
   on('search', 'input', () => {
@@ -127,12 +129,12 @@ function start() {
   const stale = 'consistency=stale';
   Object.assign(sources, {
     ready: source(() => '/readyz', 2000, (body) => overview.takeReady(body), () => {}, { fine: [503] }),
-    traffic: source(() => '/metrics', 2000, (page) => traffic.take(page), inTile('traffic'), { text: true }),
-    cluster: source(() => '/v1/cluster', 2000, (body) => overview.takeCluster(body), inPart('members')),
+    cluster: source(() => '/v1/cluster?counts=true', 2000, (body) => overview.takeCluster(body), inPart('members')),
     need: source(() => `/v1/buffers?${stale}&sort=need&limit=5`, 2000, (body) => overview.takeNeed(body), (error) => overview.refuseNeed(error)),
     last: source(() => `/v1/audit?${stale}&sort=newest&limit=1`, 4000, (body) => overview.takeLastChange(body.entries[0]), inTile('change')),
     tags: source(() => tags.path(), 2000, (body) => tags.take(body), inPart('tags')),
     workers: source(() => '/v1/workers', 10000, takeWorkers, inPart('workers')),
+    holders: source(() => pools.path(), 2000, (body) => pools.take(body), inPart('pool')),
     changes: source(() => changes.path(), 4000, (body) => changes.take(body), inPart('changes')),
   });
   rounds.sources = Object.values(sources);

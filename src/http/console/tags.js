@@ -35,13 +35,21 @@ function paceOf(tag) {
   return { rate, lastsS, grabS, waiting: buffer.waiting };
 }
 
-/** What no node has reserved of a tag, or of its latest period; `null` for a sequence, where each key counts by itself. */
+/** What no node has reserved of a tag, or of its latest period; `null` for a sequence and a register, which count by key. */
 function leftOf(tag) {
-  if (tag.kind === 'sequence') return null;
+  if (tag.kind === 'sequence' || tag.kind === 'register') return null;
   const end = tag.digits ? 9n * 10n ** BigInt(tag.digits - 1) + 1n : 2n ** 63n;
   const ids = end > BigInt(tag.max_id) ? end - BigInt(tag.max_id) : 0n;
   return { ids, part: ids === end - 1n ? 1 : Number(ids) / Number(end) };
 }
+
+/** How many more keys the registers may have, all of them together. */
+function keysLeft(page) {
+  const [keys, max] = [Number(page.register_keys), Number(page.register_keys_max)];
+  return { ids: Math.max(0, max - keys), part: Math.max(0, max - keys) / max };
+}
+
+const KINDS = { sequence: 'A counter for each key', register: 'Numbers without a gap, each given to a key for good' };
 
 /** What is unusual about a tag, in a word or two each. */
 function marks(tag) {
@@ -49,7 +57,7 @@ function marks(tag) {
   if (tag.frozen) words.push(['frozen', 'No ids of it until that is changed', 'warn']);
   if (tag.buffer?.exhausted || leftOf(tag)?.part === 0) words.push(['exhausted', 'All of its ids are reserved', 'bad']);
   if (tag.order === 'strict') words.push(['strict', 'Its ids rise over the whole cluster']);
-  if (tag.kind && tag.kind !== 'segment') words.push([tag.kind, tag.kind === 'sequence' ? 'A counter for each key' : 'Its kind']);
+  if (tag.kind && tag.kind !== 'segment') words.push([tag.kind, KINDS[tag.kind] ?? 'Its kind']);
   if (tag.period) words.push([tag.period, `Begins at 1 each ${tag.period}${tag.time_zone ? `, ${tag.time_zone}` : ''}`]);
   if (tag.digits) words.push([`${tag.digits} digits`, 'In an order that cannot be guessed']);
   if (tag.format) words.push([tag.format, 'What clients get']);
@@ -68,8 +76,8 @@ function levels(buffer) {
 
 function tellBars(cell, tag) {
   const [bars, place] = cell.children;
-  // Only the leader holds ids of a strict tag, and only by key those of a sequence.
-  const elsewhere = tag.buffer ? null : tag.kind === 'sequence' ? 'by key' : tag.order === 'strict' ? (tag.held_by ? `on node ${tag.held_by}, the leader` : 'on the leader') : null;
+  // Only the leader holds ids of a strict tag, and only by key those of a sequence. Of a register nothing is held.
+  const elsewhere = tag.buffer ? null : tag.kind === 'sequence' ? 'by key' : tag.kind === 'register' ? `${grouped(tag.keys)} ${tag.keys === '1' ? 'key' : 'keys'}` : tag.order === 'strict' ? (tag.held_by ? `on node ${tag.held_by}, the leader` : 'on the leader') : null;
   show(bars, !elsewhere);
   show(place, Boolean(elsewhere));
   write(place, elsewhere ?? '');
@@ -173,8 +181,10 @@ const tags = {
     const soon = buffer?.grabbing ? 'now' : grabS === null ? '' : span(grabS);
     write(grab, soon, buffer ? `after ${grouped(buffer.ids_to_grab)} more ids` : '');
     write(held, buffer ? grouped(buffer.held) : '');
-    const rest = leftOf(tag);
-    write(left, rest ? share(rest.part) : '–', rest ? `${grouped(rest.ids)} ids` : 'Each key counts by itself');
+    const keys = tag.kind === 'register' ? keysLeft(this.page) : null;
+    const rest = keys ?? leftOf(tag);
+    const what = keys ? 'more keys in all registers' : 'ids';
+    write(left, rest ? share(rest.part) : '–', rest ? `${grouped(rest.ids)} ${what}` : 'Each key counts by itself');
     left.classList.toggle('warn', Boolean(rest) && rest.part > 0 && rest.part < LEFT_WARN);
     left.classList.toggle('bad', rest?.part === 0);
     left.classList.toggle('rest', !rest || rest.part >= LEFT_WARN);
@@ -219,12 +229,13 @@ const tags = {
     write($('tag-title'), tag.tag);
     write($('tag-about'), tag.description ?? '');
     const facts = [
-      ['max_id', rest && grouped(tag.max_id)],
+      ['max_id', tag.kind !== 'sequence' && grouped(tag.max_id)],
       ['Left', rest && `${share(rest.part)}, ${grouped(rest.ids)} ids`],
+      ['Keys', tag.keys && `${grouped(tag.keys)}, each with its number; all registers have ${grouped(this.page.register_keys)} of ${grouped(this.page.register_keys_max)}`],
       ['Step', tag.step && grouped(tag.step)],
       ['Held by', tag.held_by && `node ${tag.held_by}, the leader, alone`],
       ['Period held', buffer?.period],
-      ['Next id here', buffer ? (buffer.next_id ? grouped(buffer.next_id) : 'none held yet') : tag.kind === 'sequence' ? 'held by keys' : 'none held here'],
+      ['Next id here', buffer ? (buffer.next_id ? grouped(buffer.next_id) : 'none held yet') : tag.kind === 'sequence' ? 'held by keys' : tag.kind !== 'register' && 'none held here'],
       ['Current segment', buffer && reach(buffer.current)],
       ['Next segment', buffer && reach(buffer.upcoming)],
       ['Held', buffer && grouped(buffer.held)],

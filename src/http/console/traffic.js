@@ -1,61 +1,63 @@
-// How many ids go out: of this node by its counters, of the cluster by what the log reserves.
+// How many ids go out a second: of each node by what it has counted, of the cluster by their sum.
 
 /** The picture shows so much of the past, and never less than the second. */
 const TRAFFIC_MS = 300000;
 const TRAFFIC_MS_MIN = 30000;
 const PICTURE = { width: 150, height: 30 };
 
-/** The sum of a counter over all its labels, in a page for Prometheus. */
-function counted(page, name) {
-  let sum = 0;
-  for (const line of page.split('\n')) {
-    if (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) sum += Number(line.slice(line.lastIndexOf(' ') + 1));
-  }
-  return sum;
-}
-
 const traffic = {
-  /** Counters and when they were read, oldest first. */
+  /** What each node had counted, and when it said so. */
+  counted: new Map(),
+  /** Ids and errors a second of each node that said so just now. */
+  rates: new Map(),
+  /** Ids a second of all nodes and of this one, and when they were measured, oldest first. */
   looks: [],
 
-  take(page) {
-    const look = { at: Date.now(), ids: counted(page, 'mintleaf_ids_total'), errors: counted(page, 'mintleaf_errors_total'), reserved: counted(page, 'mintleaf_ids_reserved_total') };
-    const last = this.looks.at(-1);
-    // The node was started again: its counters began at 0.
-    if (last && look.ids < last.ids) this.looks = [];
+  take(cluster) {
+    const at = Date.now();
+    this.rates = new Map(cluster.nodes.map((node) => [node.id, this.rateOf(node, at)]).filter(([, rate]) => rate));
+    if (this.rates.size === 0) return tile('traffic', 'good', '…', 'Counting.');
+    const sum = (name) => [...this.rates.values()].reduce((total, rate) => total + rate[name], 0);
+    const own = this.rates.get(cluster.node_id)?.ids ?? 0;
+    const look = { at, all: sum('ids'), own };
+    // What is measured first was so since the first answer.
+    if (this.looks.length === 0) this.looks.push({ ...look, at: at - ROUND_MS });
     this.looks.push(look);
-    while (look.at - this.looks[0].at > TRAFFIC_MS) this.looks.shift();
-    this.tell();
+    while (at - this.looks[0].at > TRAFFIC_MS) this.looks.shift();
+    const errors = sum('errors');
+    const silent = cluster.nodes.filter((node) => !node.counts).map((node) => node.id);
+    const notes = [
+      cluster.nodes.length > 1 ? `This node ${perSecond(own)}.` : '',
+      errors > 0 ? `${perSecond(errors).replace('/s', ' errors/s')}.` : 'No errors.',
+      silent.length ? `Without node ${list(silent)}.` : '',
+    ];
+    tile('traffic', 'good', perSecond(sum('ids')).replace('/s', ''), notes.filter(Boolean).join(' '));
+    this.draw(cluster.nodes.length > 1);
   },
 
-  /** What a counter rose by in a second, from the look `from` to the last one. */
-  rate(name, from) {
-    const [one, other] = [this.looks.at(from), this.looks.at(-1)];
-    return ((other[name] - one[name]) * 1000) / (other.at - one.at);
+  /** What a node counted in a second since it last said so; `null` when it does not say now, or did not before. */
+  rateOf(node, at) {
+    if (!node.counts) return null;
+    const before = this.counted.get(node.id);
+    const now = { at, ids: Number(node.counts.ids), errors: Number(node.counts.errors) };
+    this.counted.set(node.id, now);
+    // A node that was started again counts from 0.
+    if (!before || before.at >= at || now.ids < before.ids || now.errors < before.errors) return null;
+    const perS = (name) => ((now[name] - before[name]) * 1000) / (at - before.at);
+    return { ids: perS('ids'), errors: perS('errors') };
   },
 
-  tell() {
-    if (this.looks.length < 2) return tile('traffic', 'good', '…', 'Counting.');
-    const errors = this.rate('errors', -2);
-    const seconds = (this.looks.at(-1).at - this.looks[0].at) / 1000;
-    const wrong = errors > 0 ? perSecond(errors).replace('/s', ' errors/s') : 'No errors';
-    const all = `All nodes reserved ${perSecond(this.rate('reserved', 0))} in ${span(seconds)}`;
-    tile('traffic', 'good', perSecond(this.rate('ids', -2)).replace('/s', ''), `${wrong}. ${all}.`);
-    this.draw(seconds);
-  },
-
-  draw(seconds) {
-    const rates = this.looks.slice(1).map((look, at) => {
-      const before = this.looks[at];
-      return { at: look.at, rate: ((look.ids - before.ids) * 1000) / (look.at - before.at) };
-    });
-    const top = Math.max(...rates.map((each) => each.rate), 1) * 1.1;
-    const end = this.looks.at(-1).at;
-    const shown = Math.max(TRAFFIC_MS_MIN, end - this.looks[0].at);
+  draw(hasOthers) {
+    const { looks } = this;
+    const top = Math.max(...looks.map((look) => look.all), 1) * 1.1;
+    const [first, end] = [looks[0].at, looks.at(-1).at];
+    const shown = Math.max(TRAFFIC_MS_MIN, end - first);
     const x = (at) => (PICTURE.width * (1 - (end - at) / shown)).toFixed(1);
     const y = (rate) => (PICTURE.height - 1 - (PICTURE.height - 2) * (rate / top)).toFixed(1);
-    const line = [`${x(this.looks[0].at)},${y(rates[0].rate)}`, ...rates.map((each) => `${x(each.at)},${y(each.rate)}`)].join(' ');
-    $('traffic-line').setAttribute('points', line);
-    $('traffic-picture').setAttribute('aria-label', `Ids a second in the last ${span(seconds)}, up to ${perSecond(top / 1.1)}`);
+    const line = (of) => looks.map((look) => `${x(look.at)},${y(look[of])}`).join(' ');
+    $('traffic-line').setAttribute('points', line('all'));
+    $('traffic-own').setAttribute('points', hasOthers ? line('own') : '');
+    const words = hasOthers ? 'Ids a second of all nodes, and of this one below' : 'Ids a second';
+    $('traffic-picture').setAttribute('aria-label', `${words}, in the last ${span((end - first) / 1000)}, up to ${perSecond(top / 1.1)}`);
   },
 };

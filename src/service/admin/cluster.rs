@@ -9,8 +9,9 @@ use mintleaf_raft::{MemberStatus, MembershipError, Role};
 use tokio::time::{Instant, sleep};
 
 use super::audit;
-use super::cluster_view::ClusterView;
+use super::cluster_view::{ClusterView, NodeCounts};
 use super::headroom::{HeadroomLog, NEAR_END};
+use super::member_answers::{self, MemberAnswers, Question};
 use super::redis_nodes::{RedisNode, RedisNodes};
 use super::worker_view::{ClockView, PoolView, WorkersView};
 use crate::limits::GRAB_MAX;
@@ -42,9 +43,20 @@ pub struct ClusterService {
     pub(in crate::service) metrics: Arc<Metrics>,
     pub(in crate::service) own: OwnReadiness,
     pub(in crate::service) redis: RedisNodes,
+    pub(in crate::service) counts: MemberCounts,
     /// Most names of tags that the cluster shall know.
     pub(in crate::service) tags_max: u64,
     pub(in crate::service) register_keys_max: u64,
+}
+
+/// What every member has counted.
+pub(in crate::service) struct MemberCounts(MemberAnswers<(u64, NodeCounts)>);
+
+impl Default for MemberCounts {
+    fn default() -> Self {
+        let read = |id, answer: &[u8]| Some((id, member_answers::read(answer)?));
+        Self(MemberAnswers::new(Question::Counts, read))
+    }
 }
 
 /// A node that shall be a member.
@@ -69,6 +81,20 @@ impl ClusterService {
         view.level = self.replica.read(State::level);
         view.add_clocks(&self.clocks());
         view
+    }
+
+    /// The same, with what every member that answers has counted since its start.
+    pub async fn view_with_counts(&self) -> ClusterView {
+        let own = || Some((self.node_id(), self.own_counts()));
+        let counts = self.counts.0.now(self.replica.node(), own).await;
+        let mut view = self.view();
+        view.add_counts(&counts);
+        view
+    }
+
+    fn own_counts(&self) -> NodeCounts {
+        let (ids, errors) = self.metrics.ids_and_errors();
+        NodeCounts { ids, errors }
     }
 
     /// This node's Raft id.
@@ -237,10 +263,14 @@ impl ClusterService {
         self.redis.now(self.replica.node(), || self.readiness().ready).await
     }
 
-    /// The answer to another node that asks where clients of the Redis protocol find this one; `None` if it asks
-    /// something else.
-    pub(super) fn answer_about_redis(&self, request: &[u8]) -> Option<Vec<u8>> {
-        self.redis.answer(request, || self.readiness().ready)
+    /// The answer to a question that another member asks for its clients; `None` if it asks something else.
+    pub(super) fn answer_member(&self, request: &[u8]) -> Option<Vec<u8>> {
+        Some(match member_answers::question(request)? {
+            Question::WhereRedis => {
+                member_answers::answer(&self.redis.own_if(|| self.readiness().ready))
+            }
+            Question::Counts => member_answers::answer(&self.own_counts()),
+        })
     }
 
     /// Hands leadership to the voter that follows most closely. Nothing happens when this node does not lead, or cannot

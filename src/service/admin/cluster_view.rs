@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mintleaf_raft::{MemberStatus, Role, Status};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::worker_view::ClockView;
 use crate::metrics::ClusterReadings;
@@ -67,6 +67,33 @@ pub struct NodeView {
     pub clock_offset_ms: Option<i64>,
     /// What its clock showed in its last report to the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,
+    /// What it has counted since its start, where that was asked for and it answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<CountsView>,
+}
+
+/// What a node has counted since its start.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(in crate::service) struct NodeCounts {
+    /// Ids that it handed out.
+    pub(super) ids: u64,
+    /// Requests that failed.
+    pub(super) errors: u64,
+}
+
+/// The same in answers, as decimal texts.
+#[derive(Clone, Debug, Serialize)]
+pub struct CountsView {
+    /// Ids that the node handed out.
+    pub ids: String,
+    /// Requests that failed.
+    pub errors: String,
+}
+
+impl From<NodeCounts> for CountsView {
+    fn from(NodeCounts { ids, errors }: NodeCounts) -> Self {
+        Self { ids: ids.to_string(), errors: errors.to_string() }
+    }
 }
 
 impl ClusterView {
@@ -83,6 +110,14 @@ impl ClusterView {
             voters: status.voters.iter().map(|ids| ids.iter().copied().collect()).collect(),
             keys: status.keys.clone(),
             nodes,
+        }
+    }
+
+    /// Adds what members have counted, by node.
+    pub(in crate::service) fn add_counts(&mut self, counts: &[(u64, NodeCounts)]) {
+        for node in &mut self.nodes {
+            let counted = counts.iter().find(|(id, _)| *id == node.id);
+            node.counts = counted.map(|(_, counts)| CountsView::from(*counts));
         }
     }
 
@@ -156,6 +191,7 @@ impl NodeView {
             sync_ms: member.sync.map(ms),
             clock_offset_ms: None,
             last_reported_ms: None,
+            counts: None,
         }
     }
 }

@@ -33,7 +33,7 @@ impl LeaderRequests for MemberRequests {
             });
         }
         let cluster = self.cluster.upgrade();
-        match cluster.and_then(|cluster| cluster.answer_about_redis(&request)) {
+        match cluster.and_then(|cluster| cluster.answer_member(&request)) {
             Some(answer) => Box::pin(async move { Some(answer) }),
             None => self.leader.answer(request, deadline),
         }

@@ -4,7 +4,8 @@
 //! Neither looks at all tags of a node, since there may be a million. A page is a page of the state, plus one look-up
 //! for each row. The search for the soonest looks at a thousand tags at most.
 
-use mintleaf_core::state::TagRow;
+use mintleaf_core::shape::Kind;
+use mintleaf_core::state::{State, TagRow};
 use mintleaf_core::tag::BizTag;
 
 use super::tags::TagService;
@@ -30,6 +31,8 @@ pub struct TagHolding {
     /// For a strict tag and a sequence: how many ids callers took at this node since it was first asked for some.
     /// `None` for all other tags, and before the first.
     pub taken_here: Option<u64>,
+    /// How many keys a register has; `None` for all other tags.
+    pub keys: Option<u64>,
 }
 
 impl TagHolding {
@@ -38,10 +41,13 @@ impl TagHolding {
         status: Option<SlotStatus>,
         leader: Option<u64>,
         tags: &PinnedTags<'_>,
+        state: &State,
     ) -> Self {
         let held_by = leader.filter(|_| is_led(&row));
         let taken_here = tags.get(&row.tag).and_then(Source::taken_here);
-        Self { row, status, held_by, taken_here }
+        let is_register = row.shape.as_ref().is_some_and(|shape| shape.kind == Kind::Register);
+        let keys = is_register.then(|| state.register_keys_of(row.tag.as_str()));
+        Self { row, status, held_by, taken_here, keys }
     }
 }
 
@@ -59,6 +65,10 @@ pub struct HoldingsPage {
     pub next: Option<BizTag>,
     /// How many tags there are in this node's copy, on all pages.
     pub total: usize,
+    /// How many keys there are in this node's copy, in all registers.
+    pub register_keys: u64,
+    /// How many there may be.
+    pub register_keys_max: u64,
     /// The tags that refused callers of this node in the last minute, and are still as they were then.
     pub refused: Vec<Refusal>,
     /// The tag that was nearest to its end when this node last looked, if it was near, and the share of its ids left.
@@ -108,8 +118,10 @@ impl TagService {
         let leader = self.replica.node().leader_id();
         let tags = self.table.pin();
         let holding = |(tag, status): (BizTag, SlotStatus)| {
-            let row = self.replica.read(|state| state.tag(tag.as_str()))?;
-            Some(TagHolding::of(row, Some(status), leader, &tags))
+            self.replica.read(|state| {
+                let row = state.tag(tag.as_str())?;
+                Some(TagHolding::of(row, Some(status), leader, &tags, state))
+            })
         };
         let rows = found.into_iter().filter_map(holding).collect();
         Ok(self.holdings_page(rows, None))
@@ -148,7 +160,7 @@ impl TagService {
                 true => of_led.next().flatten(),
                 false => tags.get(&row.tag).and_then(|source| source.status(now_ms)),
             };
-            TagHolding::of(row, status, leader, &tags)
+            self.replica.read(|state| TagHolding::of(row, status, leader, &tags, state))
         };
         rows.into_iter().map(holding).collect()
     }
@@ -175,7 +187,15 @@ impl TagService {
                 now.is_some_and(|now| now.frozen == (refusal.why == RefusedFor::Frozen))
             });
             let nearest = nearest.filter(|(_, tag)| state.protection(tag.as_str()).is_some());
-            HoldingsPage { rows, next, total: state.len(), refused, nearest }
+            HoldingsPage {
+                rows,
+                next,
+                total: state.len(),
+                register_keys: state.register_keys(),
+                register_keys_max: self.register_keys_max,
+                refused,
+                nearest,
+            }
         })
     }
 }

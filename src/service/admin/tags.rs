@@ -35,6 +35,8 @@ pub struct TagService {
     /// What this node holds in strict order, as the leader.
     pub(in crate::service) clock: Arc<dyn Clock>,
     pub(in crate::service) creation: Arc<TagCreation>,
+    /// Most keys that all registers together shall have.
+    pub(in crate::service) register_keys_max: u64,
     /// The buffers as they were shown last, and when.
     pub(in crate::service) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,
 }

@@ -107,6 +107,27 @@ fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
     });
 }
 
+#[test]
+fn registers_show_their_keys_and_how_many_all_of_them_may_have() {
+    let mut cluster = mintleaf().prepare(1, &["--register-keys-max", "20"]);
+    cluster.start_all();
+    let api = cluster.api(1);
+    for tag in ["bills", "notes"] {
+        api.post("/v1/tags", &json!({ "tag": tag, "kind": "register" })).ok();
+    }
+    create(api, "orders", 1000).ok();
+    for key in ["a", "b", "a"] {
+        api.post(&format!("/v1/register/bills/{key}"), &json!({})).ok();
+    }
+    api.post("/v1/register/notes/a", &json!({})).ok();
+    let page = api.get("/v1/buffers").ok();
+    let of = |at: usize| (&page["tags"][at]["keys"], &page["tags"][at]["taken_here"]);
+    assert_eq!(of(0), (&json!("2"), &json!("2")));
+    assert_eq!(of(1), (&json!("1"), &json!("1")));
+    assert_eq!(of(2), (&Value::Null, &Value::Null));
+    assert_eq!([&page["register_keys"], &page["register_keys_max"]], [&json!("3"), &json!("20")]);
+}
+
 /// What a node names as refused lately: tags and codes.
 fn refused(api: Api) -> Vec<[String; 2]> {
     let page = api.get("/v1/buffers?sort=need&consistency=stale").ok();

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use hyper::Method;
+use serde_json::Value;
 
 use super::*;
 use crate::harness::TagWriter;
@@ -71,6 +72,40 @@ fn every_node_shows_the_cluster_alike() {
         }
     }
     assert!(names.iter().all(|name| name == &names[0]), "{names:?}");
+}
+
+/// What each node has counted, as one of them answers: ids and errors.
+fn counts(api: Api) -> Vec<Option<(u64, u64)>> {
+    let shown = api.get("/v1/cluster?counts=true").ok();
+    let of = |node: &Value| {
+        let counts = node.get("counts")?;
+        let count = |name: &str| counts[name].as_str().unwrap().parse().unwrap();
+        Some((count("ids"), count("errors")))
+    };
+    shown["nodes"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn a_node_that_is_asked_for_counts_shows_those_of_every_node_that_answers() {
+    let mut cluster = mintleaf().cluster(3);
+    create(cluster.api(1), "orders", 1000).ok();
+    assert_eq!(cluster.api(1).get("/v1/segment/orders?count=7").ids().len(), 7);
+    assert_eq!(cluster.api(2).get("/v1/segment/orders?count=5").ids().len(), 5);
+    cluster.api(3).get("/v1/segment/orders?count=0").problem();
+    for id in cluster.ids() {
+        // An answer is shared for a moment, and a member that was silent for one has none.
+        eventually("the counts of all nodes", secs(10), || {
+            (counts(cluster.api(id)) == [Some((7, 0)), Some((5, 0)), Some((0, 1))]).then_some(())
+        });
+        let shown = cluster.api(id).get("/v1/cluster").ok();
+        assert!(shown["nodes"].as_array().unwrap().iter().all(|it| it.get("counts").is_none()));
+    }
+    cluster.kill(2);
+    eventually("the counts without those of a node that is gone", secs(10), || {
+        (counts(cluster.api(3)) == [Some((7, 0)), None, Some((0, 1))]).then_some(())
+    });
+    let unclear = cluster.api(1).get("/v1/cluster?counts=perhaps");
+    assert_eq!(refusal(&unclear, 400, "/v1/cluster").0, "invalid_argument");
 }
 
 #[test]
