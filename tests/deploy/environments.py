@@ -1,5 +1,5 @@
 """Prints what the environment of each of three nodes is, as `NODE NAME=VALUE` lines: by a compose file that compose-go has read,
-or by the StatefulSet among manifests of Kubernetes."""
+or by the StatefulSet among manifests of Kubernetes. Of a `restore`, the arguments of its Job, one a line."""
 
 import sys
 
@@ -30,6 +30,20 @@ def of_kubernetes():
         yield str(ordinal), environment
 
 
+def of_restore():
+    [job] = [document for document in documents if document["kind"] == "Job"]
+    pod = job["spec"]["template"]["spec"]
+    [disk] = [volume for volume in pod["volumes"] if volume["name"] == "data"]
+    assert disk["persistentVolumeClaim"]["claimName"] == "data-mintleaf-1", disk
+    for document in documents:
+        assert document["kind"] != "StatefulSet" or document["spec"]["replicas"] == 0, "nodes run during a restore"
+    [container] = pod["containers"]
+    return container["args"]
+
+
+if kind == "restore":
+    print("\n".join(of_restore()))
+    sys.exit()
 for node, environment in of_compose() if kind == "compose" else of_kubernetes():
     for name, value in environment.items():
         assert "\n" not in value, name

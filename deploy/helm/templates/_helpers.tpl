@@ -17,6 +17,16 @@
 {{- join "," $urls -}}
 {{- end -}}
 
+{{/* The disk of a node. */}}
+{{- define "mintleaf.disk" -}}
+# ReadWriteOncePod where the volumes are of a CSI driver.
+accessModes: [ReadWriteOnce]
+{{- with .Values.storage.className }}
+storageClassName: {{ . }}
+{{- end }}
+resources: { requests: { storage: {{ .Values.storage.size }} } }
+{{- end -}}
+
 {{/* How a probe asks where clients ask by TLS. */}}
 {{- define "mintleaf.scheme" -}}
 {{- if .Values.tls.secret }}, scheme: HTTPS{{ end -}}
