@@ -55,15 +55,30 @@ fn table(entries: &[Value]) -> TextTable<7> {
             .dispensable(&["INDEX", "BEFORE"])
             .shortened(&["ACTOR", "TARGET"]);
     for entry in entries {
-        table.row(["index", "time", "actor", "action", "target", "before", "after"].map(|field| {
-            match &entry[field] {
-                Value::Object(facts) => {
-                    let fact = |(name, value): (&String, &Value)| format!("{name}={value}");
-                    facts.iter().map(fact).collect::<Vec<_>>().join(" ")
-                }
-                _ => cell(entry, field),
-            }
-        }));
+        let [index, time, actor, action, target] =
+            ["index", "time", "actor", "action", "target"].map(|field| cell(entry, field));
+        let (before, after) = (&entry["before"], &entry["after"]);
+        let [before, after] = [facts(before, after), facts(after, before)];
+        table.row([index, time, actor, action, target, before, after]);
     }
     table
+}
+
+/// The facts of one side of a change, without those that the other side has too. Where there is no other side, without
+/// those that only say that something is not there.
+fn facts(side: &Value, other: &Value) -> String {
+    let Value::Object(facts) = side else { return "-".to_owned() };
+    let says_something = |(name, value): &(&String, &Value)| match other.get(name.as_str()) {
+        Some(others) => others != *value,
+        None => other.is_object() || !is_nothing(value),
+    };
+    let told = facts.iter().filter(says_something).map(|(name, value)| format!("{name}={value}"));
+    match told.collect::<Vec<_>>().join(" ") {
+        none if none.is_empty() => "-".to_owned(),
+        told => told,
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value == false || value == ""
 }

@@ -117,7 +117,10 @@ pub(super) async fn run(
                 body["http"] = json!(http);
             }
             let cluster = client.change(Method::POST, "/v1/cluster/nodes", Some(&body)).await?;
-            status::show(&cluster, json)
+            match json {
+                true => print_json(&cluster),
+                false => status::run(client, false).await,
+            }
         }
         ClusterCommand::Remove { id, yes, force } => {
             let question = "It stops, and can come back only with an empty data directory.";

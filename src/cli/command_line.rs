@@ -42,6 +42,10 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
         error = plainer;
     }
     hide_secrets(&mut error, command, words);
+    // How a name that looks like a flag is given helps few who mistyped a flag.
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
     suggest_count(&mut error, command);
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
         && let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *wrong)

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use clap::Command;
 
 /// The commands as the help shows them. It shows a command that none of these names under the last heading.
-const GROUPS: [(&str, &[&str]); 6] = [
+pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("Try", &["dev", "init"]),
     ("Take ids", &["next", "sequence", "register", "snowflake", "decode"]),
     ("Tags", &["tag", "import", "export"]),

@@ -99,7 +99,8 @@ pub struct CreateArgs {
     /// Order of ids: strict over the whole cluster, or a rising trend [default: trend]
     #[arg(long, value_name = names(Order::ALL.map(Order::name)))]
     order: Option<String>,
-    /// One sequence of ids, or a counter for each of any number of keys [default: segment]
+    /// Ids; a counter for each of any number of keys; or numbers without a gap, each given to a key for good [default:
+    /// segment]
     #[arg(long, value_name = names(Kind::ALL.map(Kind::name)))]
     kind: Option<String>,
     /// Start again at 1 every day, month or year

@@ -36,6 +36,16 @@ fn urls_are_taken_before_and_after_the_command() {
 }
 
 #[test]
+fn every_command_stands_under_a_heading_of_the_help() {
+    let mut command = Cli::command();
+    command.build();
+    let named = |name: &str| help::GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let without: Vec<_> = names.filter(|name| !named(name)).collect();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+#[test]
 fn every_command_shows_an_example() {
     fn look(command: &clap::Command, missing: &mut Vec<String>) {
         let name = command.get_bin_name().unwrap_or_default().to_owned();

@@ -148,6 +148,10 @@ fn pages_follow_each_other_and_the_command_line_shows_all() {
     assert_eq!(table.lines().count(), 4, "{table}");
     assert!(table.starts_with("INDEX") && table.contains("tag.update"), "{table}");
     assert!(table.contains("step=1000") && table.contains("step=1 "), "{table}");
+    // A table has what a change changed, and of something new what it has.
+    assert!(!table.contains("null") && !table.contains("frozen"), "{table}");
+    let created = ask(&["audit", "--limit", "1"]);
+    assert!(created.contains("step=") && !created.contains("null"), "{created}");
 }
 
 /// Creates a tag, and repeats the request during an election.

@@ -142,6 +142,9 @@ fn an_error_names_the_command_that_helps() {
         assert_fails(&refused, code, says);
         assert!(!refused.stderr.contains("/v1/"), "{refused:?}");
     }
+    let unknown = ask(&dev, &["tag", "freeze", "--all", "--yes"]);
+    assert_fails(&unknown, 2, "unexpected argument '--yes'");
+    assert!(!unknown.stderr.contains("as a value"), "{unknown:?}");
 }
 
 #[test]

@@ -138,12 +138,18 @@ async fn add(
             return Err(MembershipError::Conflict(why));
         }
         Some(present) if present == member => {}
-        _ => {
+        present => {
             check_size(core, id, &member)?;
             let nodes = BTreeMap::from([(id, member.clone())]);
             let set = ChangeMembers::SetNodes(nodes);
             change_membership(core, set, FormerVoters::Leave, precaution).await?;
-            tracing::info!(node = id, raft = %member.raft, "added a learner");
+            let (raft, http) = (member.raft, member.http);
+            match present {
+                None => tracing::info!(node = id, raft, "added a learner"),
+                Some(_) => {
+                    tracing::info!(node = id, raft, http, "a member has other addresses now")
+                }
+            }
         }
     }
     match voter {

@@ -88,7 +88,7 @@ async fn append_raise(core: &Core, to: u32) -> Result<(), MembershipError> {
     };
     match written {
         Ok(_) => {
-            tracing::info!(level = to, "raised the level of the cluster");
+            tracing::info!(level = to, "set the level of the cluster");
             Ok(())
         }
         Err(RaftError::APIError(error)) => Err(unavailable(&error)),
