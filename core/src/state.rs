@@ -98,7 +98,7 @@ pub use audit::{Action, AuditEntry, Fact, Facts, Field};
 pub use change::{Change, MemberFacts, pool_facts};
 pub use command::Command;
 pub use headroom::HeadroomPage;
-pub use lease_pools::LeaseRow;
+pub use lease_pools::{LeaseRow, lease_name};
 pub use level::{LEVEL_MAX, first_version_of};
 pub use line_names::{LastNumbers, LineMark, LineName, RaiseError};
 pub use pool_workers::PoolWorkers;

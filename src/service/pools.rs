@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
 use mintleaf_core::snowflake::WorkerPool;
-use mintleaf_core::state::{Actor, Change, Command, LeaseRow, PoolWorkers, Response};
+use mintleaf_core::state::{Actor, Change, Command, LeaseRow, PoolWorkers, Response, lease_name};
 use mintleaf_core::tag::BizTag;
 
 use super::admin::audit;
@@ -118,7 +118,8 @@ impl PoolService {
         let (half, _) = random.split_at(size_of::<u128>());
         let nonce = half.iter().fold(0, |nonce, byte| nonce << 8 | u128::from(*byte));
         let holder = holder.into();
-        self.lease_by(nonce, Command::LeaseWorker { pool, nonce, holder, window_ms: ms }).await
+        let lease = Command::LeaseWorker { pool, nonce, holder, window_ms: ms };
+        self.lease_by(lease, |from_ms| lease_name(nonce, from_ms)).await
     }
 
     /// Extends a lease, so that it lasts this long from now on.
@@ -134,7 +135,7 @@ impl PoolService {
     ) -> Result<LeasedWorker, Error> {
         let LeaseName { worker_id, nonce } = lease;
         let renew = Command::RenewLease { pool, worker_id, nonce, window_ms: ms };
-        self.lease_by(nonce, renew).await
+        self.lease_by(renew, |_| nonce).await
     }
 
     /// Ends a lease, and gives back what its holder will never stamp: all from `unused_from_ms` on.
@@ -155,10 +156,15 @@ impl PoolService {
         }
     }
 
-    async fn lease_by(&self, nonce: u128, command: Command) -> Result<LeasedWorker, Error> {
+    /// `nonce_of` has the number of a lease from its first millisecond.
+    async fn lease_by(
+        &self,
+        command: Command,
+        nonce_of: impl FnOnce(u64) -> u128,
+    ) -> Result<LeasedWorker, Error> {
         match self.propose(command).await? {
             Response::Window { worker_id, floor_ms, fence_ms } => Ok(LeasedWorker {
-                name: LeaseName { worker_id, nonce },
+                name: LeaseName { worker_id, nonce: nonce_of(floor_ms) },
                 from_ms: floor_ms,
                 until_ms: fence_ms,
             }),

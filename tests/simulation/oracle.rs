@@ -21,7 +21,7 @@ use mintleaf_core::limits::AHEAD_MS_MAX;
 use mintleaf_core::shape::{self, PeriodNumber};
 use mintleaf_core::snowflake::Format;
 use mintleaf_core::specification::{Lines, Step};
-use mintleaf_core::state::{Change, Command, Raise, Response, State};
+use mintleaf_core::state::{Change, Command, Raise, Response, State, lease_name};
 use parking_lot::Mutex;
 
 use crate::next_ids::registered_in;
@@ -59,11 +59,15 @@ struct Known {
     lines: BTreeMap<Name, Line>,
     /// The periods of tags that have any reserved ids.
     periods: BTreeMap<(String, PeriodNumber), Part>,
-    /// The windows of nodes and the leases of programs, as the specification allows them, by their nonces.
+    /// The windows of nodes and the leases of programs, as the specification allows them, by their names.
     windows: Lines<Worker, u128>,
     leases: Lines<Worker, u128>,
     /// By window, pairs of an event and a floor: a call that begins after the event may be given nothing below the floor.
     floors: BTreeMap<(Worker, u128), Vec<(u64, u64)>>,
+    /// The worker ids of pools that programs use without a lease, and the first millisecond of each.
+    taken: BTreeMap<Worker, u64>,
+    /// No lease of a pool begins below it.
+    leases_from_ms: u64,
     /// The snowflake floor.
     floor_ms: u64,
     /// How often a window was bound by a floor.
@@ -132,11 +136,16 @@ impl Oracle {
             false => (before.windows.clone(), before.leases.clone()),
         };
         self.specified(&mut windows, Step::Restore(floor_ms));
-        self.specified(&mut leases, Step::Restore(floor_ms + AHEAD_MS_MAX));
+        let leases_from_ms = floor_ms + AHEAD_MS_MAX;
+        self.specified(&mut leases, Step::Restore(leases_from_ms));
+        let taken = snowflakes::taken_in(copy, leases_from_ms);
+        taken.iter().for_each(|(worker, from_ms)| self.taken(&mut leases, worker, *from_ms));
         let known = Known {
             floor_ms,
             windows,
             leases,
+            taken,
+            leases_from_ms,
             clock_ms: before.clock_ms,
             lines: named.collect(),
             registered: registered_in(copy, before.asked.keys()),
@@ -262,7 +271,8 @@ impl Oracle {
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
                 let (line, numbers) = (Worker::of(&pool, worker_id), floor_ms..fence_ms);
-                self.specified(&mut known.leases, Step::Grant { line, grant: nonce, numbers });
+                let grant = lease_name(nonce, floor_ms);
+                self.specified(&mut known.leases, Step::Grant { line, grant, numbers });
             }
             (
                 Command::RenewWorker { nonce, .. },
@@ -294,6 +304,13 @@ impl Oracle {
                 Command::LiftWindow { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => self.lifted(known, (Worker::own(worker_id), nonce), floor_ms..fence_ms),
+            (
+                Command::Administer {
+                    change: Change::SetPool { pool, .. } | Change::DeletePool { pool },
+                    ..
+                },
+                Response::Pool { after, .. },
+            ) => self.pool_changed(known, now_ms, &pool, after),
             (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
                 if before_ms != known.floor_ms {
                     self.broken(format_args!("the floor {} was {before_ms}", known.floor_ms));

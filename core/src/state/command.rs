@@ -151,7 +151,7 @@ pub enum Command {
     LeaseWorker {
         /// The name of an existing pool.
         pool: BizTag,
-        /// Names the lease for as long as it lasts; no other lease ever has the same.
+        /// Makes the lease's [name](super::lease_name), with its first millisecond; no other command ever has the same.
         nonce: u128,
         /// What the program calls itself: at most [`HOLDER_CHARS_MAX`](crate::limits::HOLDER_CHARS_MAX) characters.
         holder: Box<str>,
@@ -164,7 +164,7 @@ pub enum Command {
         pool: BizTag,
         /// The worker id.
         worker_id: u16,
-        /// The lease.
+        /// The [name](super::lease_name) of the lease.
         nonce: u128,
         /// How far the lease shall reach from now on, [`LEASE_MS_MIN`] to [`AHEAD_MS_MAX`] milliseconds.
         window_ms: u64,
@@ -175,7 +175,7 @@ pub enum Command {
         pool: BizTag,
         /// The worker id.
         worker_id: u16,
-        /// The lease.
+        /// The [name](super::lease_name) of the lease.
         nonce: u128,
         /// First millisecond that the program has not stamped and never will.
         unused_from_ms: u64,

@@ -91,10 +91,19 @@ impl LeaseRow {
 /// The lease that a program asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedLease<'a> {
-    /// Names the lease.
+    /// Makes its [name](lease_name).
     pub(super) nonce: u128,
     pub(super) holder: &'a str,
     pub(super) window_ms: u64,
+}
+
+/// Names a lease: what its node drew for it, and its first millisecond.
+///
+/// A command that the network repeats may come after its lease has ended, and reserves another window. If both had one
+/// name, a program that renews the first window would get all up to the end of the second, with the milliseconds of others
+/// in between.
+pub fn lease_name(nonce: u128, from_ms: u64) -> u128 {
+    nonce ^ u128::from(from_ms)
 }
 
 impl LeasePools {
@@ -174,14 +183,8 @@ impl LeasePools {
         if fence_ms > start_ms {
             return Response::NoWorkerFree { free_from_ms: fence_ms };
         }
-        let known = pool.knows(worker_id, floor_ms);
         pool.change(worker_id, |lease| {
-            // A command that was sent again, and comes when the lease is over because the cluster's clock has jumped. A
-            // second window under one name would bring its renewals to the holder of the first.
-            if known && lease.entry.nonce() == Some(wanted.nonce) {
-                return lease.entry.window(worker_id);
-            }
-            lease.entry.grant(0, wanted.nonce, start_ms, end_ms);
+            lease.entry.grant(0, lease_name(wanted.nonce, start_ms), start_ms, end_ms);
             lease.holder = wanted.holder.into();
             lease.entry.window(worker_id)
         })
@@ -421,8 +424,13 @@ mod tests {
     }
 
     fn lease(state: &mut State, now_ms: u64, nonce: u128) -> Response {
-        let (pool, holder) = (tag("shops"), "shop-7".into());
+        let (pool, holder, nonce) = (tag("shops"), "shop-7".into(), nonce << u64::BITS);
         state.apply(now_ms, &Command::LeaseWorker { pool, nonce, holder, window_ms: MINUTE_MS })
+    }
+
+    /// The name of a lease that began at a millisecond.
+    fn name(nonce: u128, from_ms: u64) -> u128 {
+        lease_name(nonce << u64::BITS, from_ms)
     }
 
     fn renew(state: &mut State, now_ms: u64, worker_id: u16, nonce: u128) -> Response {
@@ -441,15 +449,17 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_asked_for_again_after_its_end_is_the_same_lease() {
+    fn a_lease_that_the_network_repeats_is_another_one_that_the_first_holder_cannot_reach() {
         let mut state = State::default();
-        set(&mut state, "0-2");
-        let first = lease(&mut state, 1_000, 70);
-        assert_eq!(first, window(0, 1_000, 1_000 + MINUTE_MS));
-        lease(&mut state, 1_000, 71);
-        lease(&mut state, 1_000, 72);
-        assert_eq!(lease(&mut state, 10 * MINUTE_MS, 70), first);
-        assert_eq!(renew(&mut state, 10 * MINUTE_MS, 0, 70), window(0, 1_000, 11 * MINUTE_MS));
+        set(&mut state, "0");
+        assert_eq!(lease(&mut state, 1_000, 70), window(0, 1_000, 61_000));
+        // The cluster's clock jumps, another program has the worker id for a while, and the first command comes again.
+        assert_eq!(lease(&mut state, 61_000, 71), window(0, 61_000, 121_000));
+        assert_eq!(lease(&mut state, 121_000, 70), window(0, 121_000, 181_000));
+        assert_eq!(renew(&mut state, 121_000, 0, name(70, 1_000)), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, name(70, 1_000), 2_000), Response::NotHolder);
+        let renewed = renew(&mut state, 122_000, 0, name(70, 121_000));
+        assert_eq!(renewed, window(0, 121_000, 182_000));
     }
 
     /// A pool of two worker ids, both leased from 1,000 on by the nonces 70 and 71.
@@ -468,28 +478,28 @@ mod tests {
         assert_eq!(lease(&mut state, 0, 72), Response::NoWorkerFree { free_from_ms: 61_000 });
         assert_eq!(lease(&mut state, 61_000, 72), window(0, 61_000, 121_000));
         // The holder of before comes late, and is refused.
-        assert_eq!(renew(&mut state, 61_001, 0, 70), Response::NotHolder);
+        assert_eq!(renew(&mut state, 61_001, 0, name(70, 1_000)), Response::NotHolder);
         // The other one comes late too, but before any other program: it goes on.
-        assert_eq!(renew(&mut state, 61_001, 1, 71), window(1, 1_000, 121_001));
+        assert_eq!(renew(&mut state, 61_001, 1, name(71, 1_000)), window(1, 1_000, 121_001));
     }
 
     #[test]
     fn a_renewal_never_shortens_a_lease() {
         let mut state = full();
-        assert_eq!(renew(&mut state, 31_000, 0, 70), window(0, 1_000, 91_000));
-        assert_eq!(renew(&mut state, 500, 0, 70), window(0, 1_000, 91_000));
+        assert_eq!(renew(&mut state, 31_000, 0, name(70, 1_000)), window(0, 1_000, 91_000));
+        assert_eq!(renew(&mut state, 500, 0, name(70, 1_000)), window(0, 1_000, 91_000));
     }
 
     #[test]
     fn what_the_holder_gives_back_and_nothing_else_is_leased_again() {
         let mut state = full();
-        assert_eq!(give_back(&mut state, 0, 71, 2_000), Response::NotHolder);
-        assert_eq!(give_back(&mut state, 0, 70, 2_000), Response::Noted);
+        assert_eq!(give_back(&mut state, 0, name(71, 1_000), 2_000), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, name(70, 1_000), 2_000), Response::Noted);
         assert_eq!(lease(&mut state, 1_999, 72), Response::NoWorkerFree { free_from_ms: 2_000 });
         assert_eq!(lease(&mut state, 2_000, 72), window(0, 2_000, 62_000));
         // The lease is over for its first holder, however late that one comes.
-        assert_eq!(give_back(&mut state, 0, 70, 2_500), Response::NotHolder);
-        assert_eq!(renew(&mut state, 2_500, 0, 70), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, name(70, 1_000), 2_500), Response::NotHolder);
+        assert_eq!(renew(&mut state, 2_500, 0, name(70, 1_000)), Response::NotHolder);
     }
 
     #[test]
@@ -514,7 +524,7 @@ mod tests {
         assert!(matches!(set(&mut state, "5"), Response::Pool { before: None, .. }));
         // The clocks went back since.
         assert_eq!(lease(&mut state, 30_000, 72), window(5, 61_000, 90_000));
-        assert_eq!(renew(&mut state, 61_500, 0, 70), Response::NotHolder);
+        assert_eq!(renew(&mut state, 61_500, 0, name(70, 1_000)), Response::NotHolder);
     }
 
     #[test]
@@ -523,7 +533,7 @@ mod tests {
         assert_eq!(take(&mut state, 60_999, &[0]), Response::PoolHeld { until_ms: 61_000 });
         assert!(matches!(take(&mut state, 61_000, &[0, 2]), Response::Pool { .. }));
         // The holder of before comes late, and so does another program: each finds the worker id taken.
-        assert_eq!(renew(&mut state, 61_000, 0, 70), Response::NotHolder);
+        assert_eq!(renew(&mut state, 61_000, 0, name(70, 1_000)), Response::NotHolder);
         assert_eq!(lease(&mut state, 61_000, 72), window(1, 61_000, 121_000));
         assert_eq!(lease(&mut state, 61_000, 73), Response::NoWorkerFree { free_from_ms: 121_000 });
         assert!(matches!(set(&mut state, "0-2"), Response::Pool { .. }), "without the field");
@@ -588,8 +598,8 @@ mod tests {
         let raise = Raise { floor_ms: 100_000, ..Raise::default() };
         let mut state = full().raised(&raise).unwrap();
         let free_ms = 100_000 + AHEAD_MS_MAX;
-        assert_eq!(renew(&mut state, 50_000, 0, 70), Response::NotHolder);
-        assert_eq!(give_back(&mut state, 0, 70, 2_000), Response::NotHolder);
+        assert_eq!(renew(&mut state, 50_000, 0, name(70, 1_000)), Response::NotHolder);
+        assert_eq!(give_back(&mut state, 0, name(70, 1_000), 2_000), Response::NotHolder);
         assert_eq!(lease(&mut state, 100_000, 72), Response::BelowFloor { floor_ms: free_ms });
         assert_eq!(lease(&mut state, free_ms, 72), window(0, free_ms, free_ms + MINUTE_MS));
     }
@@ -598,7 +608,7 @@ mod tests {
     fn a_snapshot_keeps_every_pool_and_lease() {
         let raise = Raise { floor_ms: 1, ..Raise::default() };
         let mut state = full().raised(&raise).unwrap();
-        assert_eq!(give_back(&mut full(), 1, 71, 5_000), Response::Noted);
+        assert_eq!(give_back(&mut full(), 1, name(71, 1_000), 5_000), Response::Noted);
         let workers: WorkerPool = "3".parse().unwrap();
         let gone = Change::SetPool { pool: tag("gone"), workers, taken: Some("3".parse().ok()) };
         administer(&mut state, 0, gone);
@@ -616,8 +626,8 @@ mod tests {
         let command = Command::LeaseWorker { pool, nonce: 1, holder, window_ms: MINUTE_MS };
         assert!(matches!(state.apply(0, &command), Response::Invalid { .. }));
         for window_ms in [4_999, AHEAD_MS_MAX + 1] {
-            let command =
-                Command::RenewLease { pool: tag("shops"), worker_id: 0, nonce: 70, window_ms };
+            let (pool, nonce) = (tag("shops"), name(70, 1_000));
+            let command = Command::RenewLease { pool, worker_id: 0, nonce, window_ms };
             assert!(matches!(state.apply(0, &command), Response::Invalid { .. }));
         }
     }
@@ -627,14 +637,14 @@ mod tests {
         /// millisecond of a worker id is the holder's of one lease at most.
         #[test]
         fn every_millisecond_of_a_worker_id_has_one_holder_at_most(
-            steps in prop::collection::vec((0..7_u8, 0..9_usize, 0..40_u64, 0..70_u64), 1..60),
+            steps in prop::collection::vec((0..8_u8, 0..9_usize, 0..40_u64, 0..70_u64), 1..60),
             cut in any::<prop::sample::Index>(),
         ) {
             let mut state = State::default();
             let version = "0.3.0".to_owned();
             state.apply(0, &Command::RaiseLevel { to: ROOT_KEY, version });
             set(&mut state, "0-2");
-            // Worker id, nonce, and the milliseconds that the holder may have stamped.
+            // Worker id, name, and the milliseconds that the holder may have stamped.
             let mut held: Vec<(u16, u128, u64, u64)> = Vec::new();
             // Which worker ids are taken, by their bits, and since when.
             let mut taken: [Option<u64>; 3] = [None; 3];
@@ -647,19 +657,21 @@ mod tests {
                 let (now_ms, nonce) = (now * 5_000, at as u128 + 1);
                 let known = held.get(which).copied();
                 match (what, known) {
-                    (0, Some((worker_id, nonce, from_ms, _))) => {
+                    (0, Some((worker_id, name, from_ms, _))) => {
                         let unused_from_ms = from_ms + back * 1_000;
-                        if give_back(&mut state, worker_id, nonce, unused_from_ms) == Response::Noted {
+                        if give_back(&mut state, worker_id, name, unused_from_ms) == Response::Noted {
                             held[which].3 = held[which].3.min(unused_from_ms);
                         }
                     }
-                    (1 | 2, Some((worker_id, nonce, ..))) => {
-                        if let Response::Window { floor_ms, fence_ms, .. } =
-                            renew(&mut state, now_ms, worker_id, nonce)
+                    (1 | 2, Some((worker_id, name, ..))) => {
+                        if let Response::Window { fence_ms, .. } =
+                            renew(&mut state, now_ms, worker_id, name)
                         {
-                            held[which] = (worker_id, nonce, floor_ms, fence_ms);
+                            held[which].3 = fence_ms;
                         }
                     }
+                    // A command comes again. Its program has been answered, and listens no more.
+                    (7, Some((_, name, ..))) => drop(lease(&mut state, now_ms, name >> u64::BITS)),
                     (3, _) => {
                         let deleted = matches!(delete(&mut state, now_ms), Response::Pool { .. });
                         set(&mut state, "0-2");
@@ -689,7 +701,8 @@ mod tests {
                         if let Response::Window { worker_id, floor_ms, fence_ms } =
                             lease(&mut state, now_ms, nonce)
                         {
-                            held.push((worker_id, nonce, floor_ms, fence_ms));
+                            let name = name(nonce, floor_ms);
+                            held.push((worker_id, name, floor_ms, fence_ms));
                         }
                     }
                 }

@@ -14,6 +14,8 @@ use super::Clients;
 const POOLS: [&str; 2] = ["shops", "tills"];
 /// The worker ids of a pool, and those that it grows to.
 const WORKERS: [&str; 3] = ["0-1", "0-1", "0-2"];
+/// The worker ids that programs are said to use without a lease.
+const TAKEN: [&str; 3] = ["0", "1", "0-1"];
 /// How long leases last at first and after a renewal.
 const LEASE_MS: std::ops::Range<u64> = 5_000..9_000;
 /// How far ahead of the true time or behind it a program's clock may be.
@@ -60,9 +62,14 @@ impl Clients {
         if self.random.chance(3) || matches!(leased, Err(Error::NotFound { .. })) {
             let (actor, delete) = (Actor::default(), self.random.chance(20));
             let workers = self.random.pick(&WORKERS).parse().expect("worker ids");
+            let taken = match self.random.within(0..4) {
+                0 => None,
+                1 => Some(Some(self.random.pick(&TAKEN).parse().expect("worker ids"))),
+                _ => Some(None),
+            };
             let changed = match delete {
                 true => self.wait(&serving, pools.delete(&actor, &pool)).await,
-                false => self.wait(&serving, pools.set(&actor, &pool, workers, None)).await,
+                false => self.wait(&serving, pools.set(&actor, &pool, workers, taken)).await,
             };
             self.trace.note(format_args!("pool {pool:?} changes at {by:?}: {changed:?}"));
         }
@@ -112,10 +119,8 @@ impl Clients {
         let by = serving.incarnation;
         self.trace.note(format_args!("program renews at {by:?}: {renewed:?}"));
         match renewed {
-            Some(Ok(lease)) => {
-                held.next_ms = held.next_ms.max(lease.from_ms);
-                held.lease = lease;
-            }
+            // As the clients do, it takes of a renewal how long the lease lasts, and nothing else.
+            Some(Ok(lease)) => held.lease.until_ms = lease.until_ms,
             // Another program may have its worker id, but none of its milliseconds.
             Some(Err(Error::Conflict { .. } | Error::NotFound { .. })) => {
                 self.stamp(held, STAMPS_MAX);

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use mintleaf::service::{LastNumber, LeaseName, Registered};
 use mintleaf_core::sequence::{SequenceKey, section_of};
 use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
-use mintleaf_core::snowflake::{Format, Layout};
-use mintleaf_core::state::{Command, Raise, Response, State};
+use mintleaf_core::snowflake::{Format, Layout, WorkerPool};
+use mintleaf_core::state::{
+    Actor, Change, Command, PoolWorkers, Raise, Response, State, lease_name,
+};
 use mintleaf_core::tag::BizTag;
 
 use super::registers::BeforeRegistered;
@@ -29,7 +31,7 @@ const NODES: [Incarnation; 2] =
 /// A history, and words of the complaint that the judge must make; `None` for no complaint.
 struct History(&'static str, fn(&Told), Option<&'static str>);
 
-const HISTORIES: [History; 29] = [
+const HISTORIES: [History; 33] = [
     History(
         "a key goes on above the section's mark after a failover, and counts for itself",
         |told| {
@@ -291,6 +293,44 @@ const HISTORIES: [History; 29] = [
         Some("used numbers are given back"),
     ),
     History(
+        "a worker id is leased, taken, freed and leased again",
+        |told| {
+            told.lease(1, 10..20);
+            told.takes(true, 20);
+            told.stamps(1, 10..20);
+            told.takes(true, 25);
+            told.takes(false, 30);
+            told.lease(2, 30..40);
+            told.stamps(2, 30..31);
+        },
+        None,
+    ),
+    History(
+        "a worker id is taken while it is leased",
+        |told| {
+            told.lease(1, 10..20);
+            told.takes(true, 19);
+        },
+        Some("it begins below the mark"),
+    ),
+    History(
+        "a worker id is leased while it is taken",
+        |told| {
+            told.takes(true, 10);
+            told.lease(1, 20..30);
+        },
+        Some("it begins below the mark"),
+    ),
+    History(
+        "a lease begins before its worker id was freed",
+        |told| {
+            told.takes(true, 10);
+            told.takes(false, 20);
+            told.lease(1, 19..29);
+        },
+        Some("it begins below the mark"),
+    ),
+    History(
         "a restored cluster leases what an old lease may cover",
         |told| {
             told.lease(1, 10..20);
@@ -401,13 +441,24 @@ impl Told {
         self.0.told_number(NODES[0], ("tag", key), &told, before);
     }
 
-    /// A worker id is leased for these milliseconds.
-    fn lease(&self, nonce: u128, ms: Range<u64>) {
-        let pool = BizTag::parse("pool").expect("a name");
+    /// A worker id is leased for these milliseconds, and `name` names the lease.
+    fn lease(&self, name: u128, ms: Range<u64>) {
+        let (pool, nonce) = (BizTag::parse("pool").expect("a name"), lease_name(name, ms.start));
         let command =
             Command::LeaseWorker { pool, nonce, holder: "a program".into(), window_ms: 10 };
         let reply = Response::Window { worker_id: 7, floor_ms: ms.start, fence_ms: ms.end };
         self.0.committed(&mut self.0.known.lock(), NEW_YEAR_MS, command, reply);
+    }
+
+    /// The only worker id of the pool is taken, or freed.
+    fn takes(&self, is_taken: bool, now_ms: u64) {
+        let pool = BizTag::parse("pool").expect("a name");
+        let workers: WorkerPool = "7".parse().expect("a worker id");
+        let taken = is_taken.then(|| workers.clone());
+        let change = Change::SetPool { pool, workers: workers.clone(), taken: Some(taken.clone()) };
+        let reply = Response::Pool { before: None, after: Some(PoolWorkers { workers, taken }) };
+        let command = Command::Administer { actor: Actor::default(), change };
+        self.0.committed(&mut self.0.known.lock(), now_ms, command, reply);
     }
 
     fn stamps(&self, nonce: u128, ms: Range<u64>) {

@@ -3,11 +3,14 @@
 //! Every grant, extension, lift and return of a window or a lease, and every use that a client sees, is a step of the
 //! specification ([`Lines`]), which refuses what it does not allow.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use mintleaf::service::LeaseName;
+use mintleaf_core::snowflake::WorkerPool;
 use mintleaf_core::specification::{Lines, Step};
+use mintleaf_core::state::{PoolWorkers, State, lease_name};
 use mintleaf_core::tag::BizTag;
 
 use super::{Incarnation, Known, Oracle, Worker};
@@ -57,6 +60,45 @@ impl Oracle {
             let of = (worker.clone(), *nonce);
             known.floors.entry(of).or_default().push((known.floor_events, floor_ms));
         }
+    }
+
+    /// A pool changes. Programs that have no lease stamp every millisecond of the worker ids that are taken, from the
+    /// change that lists one to the change that no longer does.
+    pub(super) fn pool_changed(
+        &self,
+        known: &mut Known,
+        now_ms: u64,
+        pool: &BizTag,
+        after: Option<PoolWorkers>,
+    ) {
+        let after: BTreeSet<Worker> =
+            after.iter().flat_map(|after| taken_of(pool, after)).collect();
+        let is_freed =
+            |worker: &Worker| worker.pool.as_ref() == Some(pool) && !after.contains(worker);
+        for (line, from_ms) in known.taken.extract_if(.., |worker, _| is_freed(worker)) {
+            let (grant, unused_from) = (taken_name(from_ms), now_ms.max(from_ms));
+            let numbers = from_ms..unused_from;
+            if !numbers.is_empty() {
+                let is_new = self.snowflakes.stamp(&line, &numbers);
+                self.check_once(format_args!("{line:?}, taken"), &numbers, is_new);
+                self.specified(&mut known.leases, Step::Use { line: line.clone(), grant, numbers });
+            }
+            self.specified(&mut known.leases, Step::GiveBack { line, grant, unused_from });
+        }
+        for worker in after {
+            // A restored cluster does not know what programs lease of the old one.
+            let from_ms = now_ms.max(known.leases_from_ms);
+            if !known.taken.contains_key(&worker) {
+                self.taken(&mut known.leases, &worker, from_ms);
+                known.taken.insert(worker, from_ms);
+            }
+        }
+    }
+
+    /// Programs without a lease use a worker id from a millisecond on, as if they held a lease without an end.
+    pub(super) fn taken(&self, leases: &mut Lines<Worker, u128>, worker: &Worker, from_ms: u64) {
+        let (line, grant) = (worker.clone(), taken_name(from_ms));
+        self.specified(leases, Step::Grant { line, grant, numbers: from_ms..u64::MAX });
     }
 
     /// Judges milliseconds that a program has stamped with a worker id of a pool.
@@ -110,4 +152,21 @@ impl Oracle {
             *highest = range.end.max(*highest);
         }
     }
+}
+
+/// The worker ids that are taken in a copy. Programs without a lease are sure to be the only ones from `from_ms` on: what
+/// the old cluster has freed since, it may have leased.
+pub(super) fn taken_in(copy: &State, from_ms: u64) -> BTreeMap<Worker, u64> {
+    let pools = copy.pools(from_ms);
+    let taken = pools.iter().flat_map(|(pool, workers, ..)| taken_of(pool, workers));
+    taken.map(|worker| (worker, from_ms)).collect()
+}
+
+fn taken_of(pool: &BizTag, workers: &PoolWorkers) -> impl Iterator<Item = Worker> {
+    workers.taken.iter().flat_map(WorkerPool::worker_ids).map(|id| Worker::of(pool, id))
+}
+
+/// A name that no lease has.
+fn taken_name(from_ms: u64) -> u128 {
+    lease_name(u128::MAX, from_ms)
 }

@@ -2,8 +2,8 @@
 //!
 //! The rules are the real ones, [`LeasePools`]. The world around them is as bad as it gets. Stamps of entries are
 //! arbitrary, and so are the programs' clocks: a program stamps any millisecond of its lease at any time, long after
-//! the lease has ended by all clocks. A command may be applied late, and twice; its answer may be lost. A copy may be
-//! taken at any time, and become the state of a new cluster, which the programs go on to ask.
+//! the lease has ended by all clocks. A command may be applied late, and again after its answer; its answer may be lost. A
+//! copy may be taken at any time, and become the state of a new cluster, which the programs go on to ask.
 //!
 //! Each step is one of the specification's (`specification.rs`), to which the simulation is held as well.
 //!
@@ -17,20 +17,20 @@ use super::tag;
 use crate::limits::AHEAD_MS_MAX;
 use crate::specification::{self, Lines};
 use crate::state::Response;
-use crate::state::lease_pools::{LeasePools, WantedLease};
+use crate::state::lease_pools::{LeasePools, WantedLease, lease_name};
 
 const LEASE_MS: u64 = 2;
-/// Stamps of entries: the first millisecond, within a first lease, and at its end.
-const STAMPS_MS: [u64; 3] = [1, 2, 3];
+/// Stamps of entries: the first millisecond, the end of a first lease, and that of the next.
+const STAMPS_MS: [u64; 3] = [1, 3, 5];
 /// The operator says that the old cluster has stopped by then.
-const STOPPED_MS: u64 = 4;
+const STOPPED_MS: u64 = 5;
 /// Stamps of the new cluster's entries: while old leases last, and long after.
 const STAMPS_AFTER_MS: [u64; 2] = [STOPPED_MS, STOPPED_MS + AHEAD_MS_MAX];
 const PROGRAMS: usize = 2;
 /// How many leases each program asks for at most.
 const LEASES_MAX: u8 = 2;
 /// As deep as the longest way to a repeated millisecond that is known of the wrong designs.
-const STEPS_MAX: usize = 11;
+const STEPS_MAX: usize = 10;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Design {
@@ -40,8 +40,10 @@ enum Design {
     StampsPastTheEnd,
     /// A program goes on with its lease until it has heard that it was given back.
     StampsWhileGivingBack,
-    /// All leases of a program have one nonce, so that a give-back that comes late hits the next one.
-    OneNonceEach,
+    /// All leases of a program have one name, so that a give-back that comes late hits the next one.
+    OneNameEach,
+    /// Whatever a command reserves has one name, so that a renewal of the first window extends a later one.
+    OneNameForACommand,
     /// A copy becomes the state of the new cluster as it is.
     RestoredWithoutFloor,
     /// Leases of the new cluster begin where the old one stopped, although older ones may last longer.
@@ -78,6 +80,7 @@ struct Program {
 /// A lease in the memory of its program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Held {
+    name: u128,
     /// The first millisecond above all that were stamped.
     next_ms: u64,
     until_ms: u64,
@@ -95,8 +98,8 @@ struct Sent {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum What {
     Lease,
-    Renew,
-    GiveBack { unused_from_ms: u64 },
+    Renew { name: u128 },
+    GiveBack { name: u128, unused_from_ms: u64 },
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -104,14 +107,24 @@ enum Step {
     Send(usize, What),
     /// A program waits no longer for the answer to what it sent last, which stays on its way.
     StopWaiting(usize),
-    /// A command is applied with a stamp, and answered if that is still awaited.
-    Apply(Sent, u64),
-    /// A command is applied, its answer is lost, and it stays on its way to be applied again.
-    ApplyTwice(Sent, u64),
+    /// A command is applied with a stamp.
+    Apply(Sent, u64, Then),
     Stamp(usize, u64),
     TakeCopy,
     Restore,
 }
+
+/// What comes of a command that was applied. A program hears only an answer that it still awaits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Then {
+    Answered,
+    /// Its answer is lost, and it stays on its way, to be applied again.
+    Repeated,
+    /// So it does, and is answered.
+    AnsweredAndRepeated,
+}
+
+const THENS: [Then; 3] = [Then::Answered, Then::Repeated, Then::AnsweredAndRepeated];
 
 struct Cluster(Design);
 
@@ -123,71 +136,99 @@ impl Cluster {
                 sender.leases += 1;
                 sender.awaits = Some(what);
             }
-            What::Renew => sender.awaits = Some(what),
+            What::Renew { .. } => sender.awaits = Some(what),
             What::GiveBack { .. } if self.0 == Design::StampsWhileGivingBack => {}
             What::GiveBack { .. } => sender.held = None,
         }
         world.sent.insert(Sent { program, lease: sender.leases, what })
     }
 
-    fn nonce(&self, program: usize, lease: u8) -> u128 {
-        let number = if self.0 == Design::OneNonceEach { 0 } else { lease };
-        (program * 16) as u128 + u128::from(number)
-    }
-
     fn stamp(&self, world: &mut World, program: usize, ms: u64) -> Option<()> {
         world.is_repeated |= !world.stamped.insert(ms);
-        let grant = self.nonce(program, world.programs[program].leases);
-        let used = specification::Step::Use { line: 0, grant, numbers: ms..ms + 1 };
+        let held = world.programs[program].held.as_mut()?;
+        held.next_ms = ms + 1;
+        let used = specification::Step::Use { line: 0, grant: held.name, numbers: ms..ms + 1 };
         world.is_refused |= world.lines.step(used).is_err();
-        world.programs[program].held.as_mut()?.next_ms = ms + 1;
         Some(())
     }
 
-    fn apply(&self, world: &mut World, sent: Sent, now_ms: u64, again: bool) {
-        if !again {
+    fn apply(&self, world: &mut World, sent: Sent, now_ms: u64, then: Then) {
+        if then == Then::Answered {
             world.sent.remove(&sent);
         }
-        let nonce = self.nonce(sent.program, sent.lease);
         let (pools, pool) = (&mut world.pools, tag("shops"));
         let response = match sent.what {
-            What::Lease => {
-                let wanted = WantedLease { nonce, holder: "a program", window_ms: LEASE_MS };
-                pools.lease(now_ms, &pool, wanted)
-            }
-            What::Renew => {
+            What::Lease => self.lease(pools, now_ms, self.nonce(sent)),
+            What::Renew { name } => {
                 let floor_ms = pools.floor_ms();
                 if self.0 == Design::RenewsOverARestore {
                     let _ = pools.take_floor(0);
                 }
-                let response = pools.renew(now_ms, &pool, (0, nonce), LEASE_MS);
+                let response = pools.renew(now_ms, &pool, (0, name), LEASE_MS);
                 let _ = pools.take_floor(floor_ms);
                 response
             }
-            What::GiveBack { unused_from_ms } => pools.give_back(&pool, (0, nonce), unused_from_ms),
+            What::GiveBack { name, unused_from_ms } => {
+                pools.give_back(&pool, (0, name), unused_from_ms)
+            }
         };
-        let (line, grant) = (0, nonce);
+        let line = 0;
         let step = match (sent.what, &response) {
             (What::Lease, &Response::Window { floor_ms, fence_ms, .. }) => {
+                let grant = self.name(self.nonce(sent), floor_ms);
                 Some(specification::Step::Grant { line, grant, numbers: floor_ms..fence_ms })
             }
-            (What::Renew, &Response::Window { floor_ms, fence_ms, .. }) => {
+            (What::Renew { name: grant }, &Response::Window { floor_ms, fence_ms, .. }) => {
                 Some(specification::Step::Extend { line, grant, numbers: floor_ms..fence_ms })
             }
-            (What::GiveBack { unused_from_ms }, Response::Noted) => {
-                Some(specification::Step::GiveBack { line, grant, unused_from: unused_from_ms })
+            (What::GiveBack { name: grant, unused_from_ms: unused_from }, Response::Noted) => {
+                Some(specification::Step::GiveBack { line, grant, unused_from })
             }
             _ => None,
         };
         world.is_refused |= step.is_some_and(|step| world.lines.step(step).is_err());
         let receiver = &mut world.programs[sent.program];
-        if again || receiver.awaits != Some(sent.what) || receiver.leases != sent.lease {
+        let is_awaited = receiver.awaits == Some(sent.what) && receiver.leases == sent.lease;
+        if then == Then::Repeated || !is_awaited {
             return;
         }
         receiver.awaits = None;
         let Response::Window { floor_ms, fence_ms, .. } = response else { return };
-        let next_ms = receiver.held.map_or(0, |held| held.next_ms).max(floor_ms);
-        receiver.held = Some(Held { next_ms, until_ms: fence_ms });
+        match &mut receiver.held {
+            // As the clients do, it takes of a renewal how long the lease lasts, and nothing else.
+            Some(held) => held.until_ms = fence_ms,
+            None => {
+                let name = self.name(self.nonce(sent), floor_ms);
+                receiver.held = Some(Held { name, next_ms: floor_ms, until_ms: fence_ms });
+            }
+        }
+    }
+
+    /// What is drawn for a lease.
+    fn nonce(&self, sent: Sent) -> u128 {
+        let lease = if self.0 == Design::OneNameEach { 0 } else { sent.lease };
+        (sent.program as u128 * 16 + u128::from(lease)) << u64::BITS
+    }
+
+    fn name(&self, nonce: u128, from_ms: u64) -> u128 {
+        if self.names_by_the_nonce() { nonce } else { lease_name(nonce, from_ms) }
+    }
+
+    fn names_by_the_nonce(&self) -> bool {
+        matches!(self.0, Design::OneNameEach | Design::OneNameForACommand)
+    }
+
+    fn lease(&self, pools: &mut LeasePools, now_ms: u64, nonce: u128) -> Response {
+        let pool = tag("shops");
+        let wanted = |nonce| WantedLease { nonce, holder: "a program", window_ms: LEASE_MS };
+        if self.names_by_the_nonce()
+            && let Response::Window { floor_ms, .. } =
+                pools.clone().lease(now_ms, &pool, wanted(nonce))
+        {
+            // The name of this one has no first millisecond in it.
+            return pools.lease(now_ms, &pool, wanted(lease_name(nonce, floor_ms)));
+        }
+        pools.lease(now_ms, &pool, wanted(nonce))
     }
 
     fn restore(&self, world: &mut World) -> Option<()> {
@@ -228,11 +269,18 @@ impl Model for Cluster {
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
         let stamps_ms: &[u64] = if world.is_restored { &STAMPS_AFTER_MS } else { &STAMPS_MS };
         for &sent in &world.sent {
-            steps.extend(stamps_ms.iter().map(|stamp_ms| Step::Apply(sent, *stamp_ms)));
-            steps.extend(stamps_ms.iter().map(|stamp_ms| Step::ApplyTwice(sent, *stamp_ms)));
+            // Once its answer was heard, only a lease gives anything if it comes again. No stamp matters to a give-back.
+            let (stamps_ms, thens) = match sent.what {
+                What::Lease => (stamps_ms, &THENS[..]),
+                What::Renew { .. } => (stamps_ms, &THENS[..2]),
+                What::GiveBack { .. } => (&stamps_ms[..1], &THENS[..2]),
+            };
+            for &then in thens {
+                steps.extend(stamps_ms.iter().map(|stamp_ms| Step::Apply(sent, *stamp_ms, then)));
+            }
         }
         for (at, program) in world.programs.iter().enumerate() {
-            if let Some(Held { next_ms, until_ms }) = program.held {
+            if let Some(Held { next_ms, until_ms, .. }) = program.held {
                 let past = u64::from(self.0 == Design::StampsPastTheEnd);
                 // The first and the last one that are left: what lies between is like either.
                 let ends: BTreeSet<u64> = [next_ms, until_ms + past - 1].into();
@@ -241,9 +289,9 @@ impl Model for Cluster {
             }
             if program.awaits.is_some() {
                 steps.push(Step::StopWaiting(at));
-            } else if let Some(Held { next_ms, .. }) = program.held {
-                let give_back = What::GiveBack { unused_from_ms: next_ms };
-                steps.extend([What::Renew, give_back].map(|what| Step::Send(at, what)));
+            } else if let Some(Held { name, next_ms, .. }) = program.held {
+                let give_back = What::GiveBack { name, unused_from_ms: next_ms };
+                steps.extend([What::Renew { name }, give_back].map(|what| Step::Send(at, what)));
             } else if program.leases < LEASES_MAX {
                 steps.push(Step::Send(at, What::Lease));
             }
@@ -258,8 +306,7 @@ impl Model for Cluster {
         match step {
             Step::Send(program, what) => drop(self.send(&mut world, program, what)),
             Step::StopWaiting(program) => world.programs[program].awaits = None,
-            Step::Apply(sent, stamp_ms) => self.apply(&mut world, sent, stamp_ms, false),
-            Step::ApplyTwice(sent, stamp_ms) => self.apply(&mut world, sent, stamp_ms, true),
+            Step::Apply(sent, stamp_ms, then) => self.apply(&mut world, sent, stamp_ms, then),
             Step::Stamp(program, ms) => self.stamp(&mut world, program, ms)?,
             Step::TakeCopy => world.copy = Some(world.pools.clone()),
             Step::Restore => self.restore(&mut world)?,
@@ -307,7 +354,8 @@ fn each_wrong_design_of_leases_is_found() {
     for design in [
         Design::StampsPastTheEnd,
         Design::StampsWhileGivingBack,
-        Design::OneNonceEach,
+        Design::OneNameEach,
+        Design::OneNameForACommand,
         Design::RestoredWithoutFloor,
         Design::FloorWhereItStopped,
         Design::RenewsOverARestore,
@@ -316,6 +364,6 @@ fn each_wrong_design_of_leases_is_found() {
         assert!(found.discovery("no millisecond twice").is_some(), "{design:?} repeats nothing");
         // Under one name the specification sees one user, whatever that stamps twice.
         let is_specified = found.discovery("specified").is_none();
-        assert_eq!(is_specified, design == Design::OneNonceEach, "{design:?}");
+        assert_eq!(is_specified, design == Design::OneNameEach, "{design:?}");
     }
 }
