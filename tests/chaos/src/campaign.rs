@@ -17,6 +17,7 @@ use crate::climate::Climate;
 use crate::cluster::Cluster;
 use crate::disks::Disks;
 use crate::faults::Need;
+use crate::holders::Holders;
 use crate::links::NodeId;
 use crate::logs::GRANTS_TARGET;
 use crate::nemesis::Nemesis;
@@ -53,11 +54,13 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let (mut kinds, mut skipped) = machine.kinds(options)?;
     skipped.extend(syncs.as_ref().err().cloned());
     // After a restore, snowflakes begin after the longest window, and a round must not wait for a minute. In a
-    // bad climate, forming a cluster again takes longer than a round.
-    let restores = window(seed) != WINDOW_LONGEST && climate.is_mild();
+    // bad climate, forming a cluster again takes longer than a round. Leases begin an hour after a restore.
+    let restores = window(seed) != WINDOW_LONGEST && climate.is_mild() && options.holders == 0;
     kinds.retain(|kind| kind.needs != Need::OneBuild || restores);
     if kinds.is_empty() {
-        return Err(format!("seed {seed} has windows of {WINDOW_LONGEST}, too long for a restore"));
+        return Err(format!(
+            "with holders, a bad climate or windows of {WINDOW_LONGEST} there is no restore"
+        ));
     }
     let mut schedule = Schedule::new(seed, kinds, options.node_ids());
     if options.leader_kills.is_some() {
@@ -97,6 +100,7 @@ impl<'a> Campaign<'a> {
         skipped: Vec<String>,
     ) -> Result<bool, String> {
         let (seed, syncs) = (world.seed, world.syncs.clone());
+        let clocks = world.machine.clocks.as_ref().ok().cloned();
         let mut campaign = Self::begin(options, dir, world, skipped).await?;
         let sessions = campaign.sessions.clone();
         let forming_max = FORMING_MAX.max(campaign.climate.forming_max());
@@ -106,9 +110,19 @@ impl<'a> Campaign<'a> {
         // The level of an older binary has no shapes.
         let shaped = options.previous.is_none();
         let workload = Workload::start(sessions, seed, load, shaped).await?;
+        let (client, nodes) = (&campaign.cluster.client, campaign.cluster.nodes.ids());
+        let holders = match options.holders {
+            0 => None,
+            count => Some(Holders::start(client, &nodes, count, clocks.as_ref(), seed).await?),
+        };
         campaign.break_things(schedule).await;
         let unread = workload.conclude().await;
         campaign.summary.broken.extend(unread);
+        if let Some(holders) = holders {
+            let (told, broken) = holders.conclude().await;
+            campaign.tell(&told);
+            campaign.summary.broken.extend(broken);
+        }
         campaign.stop().await;
         campaign.judge().await
     }

@@ -25,6 +25,11 @@ impl Client {
         Self { client: mintleaf_harness::Client::default(), nodes }
     }
 
+    /// Where a node listens.
+    pub(crate) fn url(&self, node: NodeId) -> String {
+        format!("http://{}", self.nodes[&node].http)
+    }
+
     /// Sends one request, once.
     ///
     /// # Errors

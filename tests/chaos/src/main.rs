@@ -10,6 +10,7 @@ mod climates;
 mod cluster;
 mod disks;
 mod faults;
+mod holders;
 mod limits;
 mod lines;
 mod links;
@@ -44,6 +45,9 @@ enum Command {
     Faults(Options),
     /// Slow links and disks that last, and how long everything takes with them
     Climates(climates::Options),
+    /// Programs that stamp with leased worker ids, for `faults --holders`
+    #[command(hide = true)]
+    Hold(holders::Options),
 }
 
 impl Command {
@@ -51,6 +55,7 @@ impl Command {
         match self {
             Self::Faults(options) => campaign::run(options).await,
             Self::Climates(options) => climates::run(options).await,
+            Self::Hold(options) => holders::work(options).await,
         }
     }
 }

@@ -43,6 +43,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 24)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) clients: u32,
+    /// Programs that stamp milliseconds with worker ids of five pools, with clocks that jump and pauses of their own
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pub(crate) holders: u64,
     /// Seconds within which every node must serve again after a fault has ended
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) recovery: u64,
