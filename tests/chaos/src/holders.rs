@@ -39,9 +39,10 @@ const TURNS: std::ops::RangeInclusive<u64> = 20..=400;
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 10..=90;
 /// How long a holder waits that got no worker id.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How many milliseconds a holder stamps in a turn, and how many ids it makes of each.
+/// How many milliseconds a holder stamps in a turn.
 const STAMPS: u64 = 4;
-const IDS_OF_A_STAMP: u64 = 64;
+/// How many ids a generator with the usual layout makes of a millisecond.
+const IDS_OF_A_STAMP: u64 = 4_096;
 /// How long a process is left alone between two troubles, and how long it is stopped, in milliseconds.
 const CALM_MS: std::ops::RangeInclusive<u64> = 300..=3_000;
 const STOP_MS: std::ops::RangeInclusive<u64> = 100..=8_000;
@@ -105,8 +106,10 @@ async fn hold(client: mintleaf_client::Client, pool: String, mut random: Random)
             if lease.is_lost() {
                 println!("lost {pool}");
                 // What it had before stays its own.
-                while stamp(&lease, next_ms) > next_ms {
-                    next_ms += STAMPS;
+                let mut before_ms = 0;
+                while before_ms < next_ms {
+                    before_ms = next_ms;
+                    next_ms = stamp(&lease, next_ms);
                 }
                 break;
             }
@@ -220,8 +223,8 @@ impl Holders {
         let mut stamped = self.stamped.lock();
         let Stamped { stamps, milliseconds, leases, lost, .. } = &*stamped;
         let told = format!(
-            "{} holders made {} ids of {milliseconds} milliseconds of {} worker ids in {leases} leases, of which {lost} \
-             were lost",
+            "{} holders stamped {milliseconds} milliseconds, up to {} ids, with {} worker ids in {leases} leases, of \
+             which {lost} were lost",
             self.count,
             milliseconds * IDS_OF_A_STAMP,
             stamps.len()
