@@ -1,6 +1,7 @@
 //! Pools of worker ids for programs that make snowflake ids by themselves, and the leases of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
 use mintleaf_core::snowflake::WorkerPool;
@@ -15,6 +16,10 @@ use crate::limits::GRAB_MAX;
 use crate::machine::clock::Clock;
 use crate::replica::{DrawKey, Replica};
 use crate::text::timestamp::rfc3339;
+
+/// Renewals of all nodes are proposed at multiples of this time, so that many travel in one entry: what an entry costs, syncs
+/// and messages, is most of what leases cost. A renewal comes seconds before it is needed.
+const RENEWALS_EVERY_MS: u64 = 100;
 
 /// Pools of worker ids, and the leases of them.
 pub struct PoolService {
@@ -135,6 +140,9 @@ impl PoolService {
     ) -> Result<LeasedWorker, Error> {
         let LeaseName { worker_id, nonce } = lease;
         let renew = Command::RenewLease { pool, worker_id, nonce, window_ms: ms };
+        renew.check()?;
+        let wait_ms = RENEWALS_EVERY_MS - self.clock.now_ms() % RENEWALS_EVERY_MS;
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         self.lease_by(renew, |_| nonce).await
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use mintleaf_harness::*;
 
@@ -9,6 +10,15 @@ pub(crate) use mintleaf_harness::*;
 pub(crate) fn mintleaf() -> Binary {
     let named = std::env::var_os("MINTLEAF_BINARY");
     named.map_or_else(|| Binary::at(env!("CARGO_BIN_EXE_mintleaf")), Binary::at)
+}
+
+/// Says that it is over when it goes out of scope, so that a test that fails ends the threads that it would wait for.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether a program is installed. If not, it prints a message.
