@@ -5,6 +5,7 @@ mod directory_of_backups;
 mod marks;
 mod recorded;
 mod refusals;
+mod registers;
 mod remembered;
 mod repeats;
 mod since;
