@@ -5,7 +5,13 @@
 //! `papaya`'s, without locks, which loom cannot see into: here it is one whose calls are atomic, as `papaya` promises. The
 //! target has no harness: with one, the unit tests in those files would run outside of loom.
 
-#![allow(dead_code, missing_docs, unreachable_pub, unused_imports, reason = "the product and its unit tests use more")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    unused_imports,
+    reason = "the product and its unit tests use more"
+)]
 
 // The product's files take their mutexes and maps from crates of these names.
 extern crate self as papaya;
