@@ -3,6 +3,7 @@
 mod calls;
 mod commit_notice;
 mod early_appends;
+mod follower;
 mod network;
 #[cfg(test)]
 mod tests;

@@ -14,10 +14,10 @@ use std::sync::{Arc, Weak};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use parking_lot::Mutex;
 
-use super::network::Follower;
+use super::follower::{Follower, Reached};
 use crate::raft_storage::LogObserver;
 use crate::runtime::Spawner;
-use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
+use crate::types::{RaftEntry, RaftLogId, RaftVote};
 
 /// The followers of this node, and the end of its log.
 pub(crate) struct EarlyAppends {
@@ -30,29 +30,6 @@ pub(crate) struct EarlyAppends {
 struct LogEnd {
     last: Option<RaftLogId>,
     committed: Option<RaftLogId>,
-}
-
-/// How far the log of a follower is known to equal the leader's.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Reached {
-    /// The vote of the leader that the follower answered.
-    vote: RaftVote,
-    last: Option<RaftLogId>,
-    /// The commit index that the follower was sent.
-    pub(super) committed: Option<RaftLogId>,
-}
-
-impl Reached {
-    /// What a follower has reached once it accepts a message.
-    pub(super) fn by(message: &AppendEntriesRequest<Types>) -> Self {
-        let last = message.entries.last().map(|entry| entry.log_id).or(message.prev_log_id);
-        Self { vote: message.vote, last, committed: message.leader_commit }
-    }
-
-    /// Whether a follower that has reached this holds all entries of a message by which it would reach `other`.
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        self.vote == other.vote && self.last >= other.last
-    }
 }
 
 impl EarlyAppends {

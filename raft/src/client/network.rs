@@ -1,6 +1,5 @@
 //! openraft's network: its way to each member.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +9,12 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use super::calls::{CallError, Client};
+use super::calls::Client;
 use super::commit_notice::{CommitNotice, HeldBack};
-use super::early_appends::{EarlyAppends, Reached};
+use super::early_appends::EarlyAppends;
+use super::follower::{Follower, Reached};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{Request, Response};
@@ -25,9 +25,6 @@ use crate::types::{Member, RaftVote, Types};
 /// Replication leaves an unreachable peer alone for this long before it tries again. A failed attempt costs more than
 /// a heartbeat that arrives.
 const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(400);
-
-/// How often an unanswered message is checked for having been lost.
-const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Makes openraft's connections to members.
 pub(crate) struct NetworkFactory {
@@ -42,13 +39,8 @@ impl RaftNetworkFactory<Types> for NetworkFactory {
     type Network = Connection;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
-        let follower = Arc::new(Follower {
-            client: Arc::clone(&self.client),
-            heard: Arc::clone(&self.heard),
-            target,
-            member: member.clone(),
-            reached: Arc::default(),
-        });
+        let (client, heard) = (Arc::clone(&self.client), Arc::clone(&self.heard));
+        let follower = Arc::new(Follower::new(client, heard, target, member.clone()));
         Connection {
             identity: Arc::clone(&self.identity),
             transfer: Arc::clone(&self.transfer),
@@ -71,88 +63,10 @@ pub(crate) struct Connection {
     commit_notice: CommitNotice,
 }
 
-/// A member that gets messages from this node.
-pub(super) struct Follower {
-    client: Arc<Client>,
-    heard: Arc<PeerObservations>,
-    target: u64,
-    member: Member,
-    /// How far the member's log equals this node's. Locked while entries are on their way to the member.
-    pub(super) reached: Arc<tokio::sync::Mutex<Reached>>,
-}
-
-/// The error that openraft gets while a leader without a quorum sends nothing.
-#[derive(Debug, thiserror::Error)]
-#[error("no quorum answers this leader")]
-struct WithoutQuorum;
-
 /// The error that openraft gets in place of an answer whose later vote does not count.
 #[derive(Debug, thiserror::Error)]
 #[error("a later vote of one that is no voter of the leader's membership")]
 struct NoVoter;
-
-/// The error that openraft gets for a message that takes longer than usual while its receiver does not report that it
-/// is writing.
-#[derive(Debug, thiserror::Error)]
-#[error("no answer, and the receiver is not writing it")]
-struct Unanswered;
-
-impl Follower {
-    /// Sends a leader's message, unless no quorum answers this leader.
-    pub(super) async fn append(
-        &self,
-        rpc: AppendEntriesRequest<Types>,
-    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        let (term, sent) = (rpc.vote.leader_id.term, Instant::now());
-        if !self.heard.may_send(term, sent) {
-            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
-        }
-        let Response::Append(response) = self.call(Request::Append(rpc)).await? else {
-            return Err(self.unexpected());
-        };
-        if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
-            self.heard.contact().acknowledged(term, self.target, sent);
-        }
-        Ok(response)
-    }
-
-    /// Sends a message and waits until it is answered or lost. A receiver that reports that it is writing gets the
-    /// time that its disk needs: a second copy of the message would only wait behind the first.
-    async fn call<E: std::error::Error>(
-        &self,
-        request: Request,
-    ) -> Result<Response, RPCError<u64, Member, E>> {
-        let (sent, weather) = (Instant::now(), self.heard.weather());
-        let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
-        let called = loop {
-            // Each heartbeat answer may move this.
-            let lost_at = weather.lost_at(self.target, sent).min(Instant::now() + LOOK_INTERVAL);
-            tokio::select! {
-                biased;
-                called = &mut called => break called,
-                () = sleep_until(lost_at) => {
-                    if weather.lost_at(self.target, sent) <= Instant::now() {
-                        return Err(RPCError::Network(NetworkError::new(&Unanswered)));
-                    }
-                }
-            }
-        };
-        called.map_err(|error| match error {
-            // openraft leaves an unreachable peer alone for a while, but asks again at once if only the answer was
-            // late.
-            CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
-            CallError::Unreachable { .. }
-            | CallError::Refused { .. }
-            | CallError::Discounted { .. } => RPCError::Unreachable(Unreachable::new(&error)),
-        })
-    }
-
-    fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
-        let reason = "answered something other than what was asked".to_owned();
-        let error = CallError::Lost { address: self.member.raft.clone(), reason };
-        RPCError::Unreachable(Unreachable::new(&error))
-    }
-}
 
 impl Connection {
     /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has no say. In

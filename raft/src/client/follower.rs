@@ -1,0 +1,128 @@
+//! A member that gets messages from this node: how a message is sent, and how far the member's log has come.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::error::{NetworkError, RPCError, RaftError, Unreachable};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use tokio::time::{Instant, sleep_until};
+
+use super::calls::{CallError, Client};
+use crate::message::{Request, Response};
+use crate::peers::PeerObservations;
+use crate::runtime::MESSAGE_MAX;
+use crate::types::{Member, RaftLogId, RaftVote, Types};
+
+/// How often an unanswered message is checked for having been lost.
+const LOOK_INTERVAL: Duration = Duration::from_millis(150);
+
+/// A member that gets messages from this node.
+pub(super) struct Follower {
+    pub(super) client: Arc<Client>,
+    pub(super) heard: Arc<PeerObservations>,
+    pub(super) target: u64,
+    pub(super) member: Member,
+    /// How far the member's log equals this node's. Locked while entries are on their way to the member.
+    pub(super) reached: Arc<tokio::sync::Mutex<Reached>>,
+}
+
+/// How far the log of a follower is known to equal the leader's.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Reached {
+    /// The vote of the leader that the follower answered.
+    pub(super) vote: RaftVote,
+    pub(super) last: Option<RaftLogId>,
+    /// The commit index that the follower was sent.
+    pub(super) committed: Option<RaftLogId>,
+}
+
+impl Reached {
+    /// What a follower has reached once it accepts a message.
+    pub(super) fn by(message: &AppendEntriesRequest<Types>) -> Self {
+        let last = message.entries.last().map(|entry| entry.log_id).or(message.prev_log_id);
+        Self { vote: message.vote, last, committed: message.leader_commit }
+    }
+
+    /// Whether a follower that has reached this holds all entries of a message by which it would reach `other`.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.vote == other.vote && self.last >= other.last
+    }
+}
+
+/// The error that openraft gets while a leader without a quorum sends nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("no quorum answers this leader")]
+struct WithoutQuorum;
+
+/// The error that openraft gets for a message that takes longer than usual while its receiver does not report that it
+/// is writing.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer, and the receiver is not writing it")]
+struct Unanswered;
+
+impl Follower {
+    pub(super) fn new(
+        client: Arc<Client>,
+        heard: Arc<PeerObservations>,
+        target: u64,
+        member: Member,
+    ) -> Self {
+        Self { client, heard, target, member, reached: Arc::default() }
+    }
+
+    /// Sends a leader's message, unless no quorum answers this leader.
+    pub(super) async fn append(
+        &self,
+        rpc: AppendEntriesRequest<Types>,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        let (term, sent) = (rpc.vote.leader_id.term, Instant::now());
+        if !self.heard.may_send(term, sent) {
+            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
+        }
+        let Response::Append(response) = self.call(Request::Append(rpc)).await? else {
+            return Err(self.unexpected());
+        };
+        if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+            self.heard.contact().acknowledged(term, self.target, sent);
+        }
+        Ok(response)
+    }
+
+    /// Sends a message and waits until it is answered or lost. A receiver that reports that it is writing gets the
+    /// time that its disk needs: a second copy of the message would only wait behind the first.
+    pub(super) async fn call<E: std::error::Error>(
+        &self,
+        request: Request,
+    ) -> Result<Response, RPCError<u64, Member, E>> {
+        let (sent, weather) = (Instant::now(), self.heard.weather());
+        let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
+        let called = loop {
+            // Each heartbeat answer may move this.
+            let lost_at = weather.lost_at(self.target, sent).min(Instant::now() + LOOK_INTERVAL);
+            tokio::select! {
+                biased;
+                called = &mut called => break called,
+                () = sleep_until(lost_at) => {
+                    if weather.lost_at(self.target, sent) <= Instant::now() {
+                        return Err(RPCError::Network(NetworkError::new(&Unanswered)));
+                    }
+                }
+            }
+        };
+        called.map_err(|error| match error {
+            // openraft leaves an unreachable peer alone for a while, but asks again at once if only the answer was
+            // late.
+            CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
+            CallError::Unreachable { .. }
+            | CallError::Refused { .. }
+            | CallError::Discounted { .. } => RPCError::Unreachable(Unreachable::new(&error)),
+        })
+    }
+
+    pub(super) fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
+        let reason = "answered something other than what was asked".to_owned();
+        let error = CallError::Lost { address: self.member.raft.clone(), reason };
+        RPCError::Unreachable(Unreachable::new(&error))
+    }
+}
