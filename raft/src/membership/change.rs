@@ -147,7 +147,7 @@ async fn add(
             match present {
                 None => tracing::info!(node = id, raft, "added a learner"),
                 Some(_) => {
-                    tracing::info!(node = id, raft, http, "a member has other addresses now")
+                    tracing::info!(node = id, raft, http, "a member has other addresses now");
                 }
             }
         }
