@@ -82,7 +82,7 @@ mod service {
         pub mod first_segments {
             /// No segment is on its way here.
             #[derive(Default)]
-            pub struct FirstSegments;
+            pub struct FirstSegments {}
 
             impl FirstSegments {
                 pub fn tag_deleted(&self, _: &str) {}
@@ -129,7 +129,7 @@ mod service {
 
     mod refusals {
         #[derive(Default)]
-        pub struct Refusals;
+        pub struct Refusals {}
     }
 
     mod source {

@@ -120,6 +120,7 @@ async fn hold(client: mintleaf_client::Client, pool: String, mut random: Random)
 
 /// Stamps a few milliseconds from what the clock shows, or above those of before if the clock went back. Returns the first
 /// one above all that were stamped.
+#[allow(clippy::disallowed_methods, reason = "libfaketime moves the clock of this process")]
 fn stamp(lease: &WorkerLease, next_ms: u64) -> u64 {
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let start_ms = next_ms.max(clock.as_millis() as u64);
