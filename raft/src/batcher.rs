@@ -37,6 +37,8 @@ const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
 /// Longest time of one attempt, so that a hung leader does not hold a batch until its deadline. If recent attempts
 /// were slow, three times their usual upper bound.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
+/// An attempt gets more than this only if present links and disks explain it.
+const UNEXPLAINED_MAX: Duration = Duration::from_secs(3);
 
 /// The outcome of an attempt.
 enum Attempt {
@@ -123,7 +125,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         if batch.is_empty() {
             return;
         }
-        let (began, until) = (Instant::now(), attempt_deadline(&batch, &backlog.pace));
+        let (began, until) = (Instant::now(), attempt_deadline(core, &batch, &backlog.pace));
         let attempt = match leader {
             Some(id) if id == core.identity.node_id() => append(core, &batch, until).await,
             Some(id) => tokio::select! {
@@ -241,10 +243,13 @@ async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
     let _ = timeout_at(until, changed).await;
 }
 
-/// The end of an attempt that begins now.
-fn attempt_deadline(batch: &[Proposal], pace: &Estimate) -> Instant {
+/// The end of an attempt that begins now. Recent batches may have been slow for a reason that is over, so an attempt
+/// also ends when it has taken much longer than links and disks explain at present.
+fn attempt_deadline(core: &Core, batch: &[Proposal], pace: &Estimate) -> Instant {
     let latest = batch.iter().map(|proposal| proposal.deadline).max();
-    let attempt = Instant::now() + ATTEMPT_TIMEOUT.max(3 * pace.bound());
+    let explained = 4 * core.proposal_time().unwrap_or_default();
+    let expected = (3 * pace.bound()).min(UNEXPLAINED_MAX.max(explained));
+    let attempt = Instant::now() + ATTEMPT_TIMEOUT.max(expected);
     latest.map_or(attempt, |latest| latest.min(attempt))
 }
 

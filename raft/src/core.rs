@@ -231,6 +231,16 @@ impl Core {
         }
     }
 
+    /// A time that few proposals of this node have exceeded lately until they were answered: a commit of the leader,
+    /// and the way there and back. `None` while that is not known.
+    pub(crate) fn proposal_time(&self) -> Option<Duration> {
+        let (heard, leader) = (&self.heard, self.leader()?);
+        if leader == self.identity.node_id() {
+            return heard.commit_bound();
+        }
+        Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
+    }
+
     /// Timeout of one attempt to get a read index: the leader asks a quorum, whose disks may be busy.
     fn read_attempt(&self) -> Duration {
         READ_ATTEMPT_TIMEOUT.max(2 * self.heard.election_time())

@@ -66,6 +66,8 @@ struct Known {
     floors: BTreeMap<(Worker, u128), Vec<(u64, u64)>>,
     /// The worker ids of pools that programs use without a lease, and the first millisecond of each.
     taken: BTreeMap<Worker, u64>,
+    /// When each of them was freed last.
+    freed: BTreeMap<Worker, u64>,
     /// No lease of a pool begins below it.
     leases_from_ms: u64,
     /// The snowflake floor.
@@ -139,12 +141,12 @@ impl Oracle {
         let leases_from_ms = floor_ms + AHEAD_MS_MAX;
         self.specified(&mut leases, Step::Restore(leases_from_ms));
         let taken = snowflakes::taken_in(copy, leases_from_ms);
-        taken.iter().for_each(|(worker, from_ms)| self.taken(&mut leases, worker, *from_ms));
         let known = Known {
             floor_ms,
             windows,
             leases,
             taken,
+            freed: BTreeMap::new(),
             leases_from_ms,
             clock_ms: before.clock_ms,
             lines: named.collect(),
@@ -271,6 +273,7 @@ impl Oracle {
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
                 let (line, numbers) = (Worker::of(&pool, worker_id), floor_ms..fence_ms);
+                self.leased(known, &line, Some(floor_ms));
                 let grant = lease_name(nonce, floor_ms);
                 self.specified(&mut known.leases, Step::Grant { line, grant, numbers });
             }
@@ -286,6 +289,7 @@ impl Oracle {
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
                 let (line, numbers) = (Worker::of(&pool, worker_id), floor_ms..fence_ms);
+                self.leased(known, &line, None);
                 self.specified(&mut known.leases, Step::Extend { line, grant: nonce, numbers });
             }
             (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {

@@ -241,17 +241,7 @@ impl Handle {
     pub fn change_time(&self) -> Option<Duration> {
         let leads = self.core.leads();
         let own_part = if leads { Duration::ZERO } else { 2 * self.core.heard.syncs().bound() };
-        Some(self.proposal_time()? + own_part)
-    }
-
-    /// A time that few proposals of this node have exceeded lately until they were answered: a commit of the leader,
-    /// and the way there and back. `None` while that is not known.
-    fn proposal_time(&self) -> Option<Duration> {
-        let (heard, leader) = (&self.core.heard, self.core.leader()?);
-        if leader == self.core.identity.node_id() {
-            return heard.commit_bound();
-        }
-        Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
+        Some(self.core.proposal_time()? + own_part)
     }
 
     /// How long the syncs of this node's log took since its start; `None` if they are not measured.

@@ -311,7 +311,7 @@ const HISTORIES: [History; 33] = [
             told.lease(1, 10..20);
             told.takes(true, 19);
         },
-        Some("it begins below the mark"),
+        Some("taken at 19, leased up to 20"),
     ),
     History(
         "a worker id is leased while it is taken",
@@ -319,7 +319,7 @@ const HISTORIES: [History; 33] = [
             told.takes(true, 10);
             told.lease(1, 20..30);
         },
-        Some("it begins below the mark"),
+        Some("leased while programs use it without a lease"),
     ),
     History(
         "a lease begins before its worker id was freed",
@@ -328,7 +328,7 @@ const HISTORIES: [History; 33] = [
             told.takes(false, 20);
             told.lease(1, 19..29);
         },
-        Some("it begins below the mark"),
+        Some("19 below 20"),
     ),
     History(
         "a restored cluster leases what an old lease may cover",

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use mintleaf::service::LeaseName;
 use mintleaf_core::snowflake::WorkerPool;
 use mintleaf_core::specification::{Lines, Step};
-use mintleaf_core::state::{PoolWorkers, State, lease_name};
+use mintleaf_core::state::{PoolWorkers, State};
 use mintleaf_core::tag::BizTag;
 
 use super::{Incarnation, Known, Oracle, Worker};
@@ -75,30 +75,37 @@ impl Oracle {
             after.iter().flat_map(|after| taken_of(pool, after)).collect();
         let is_freed =
             |worker: &Worker| worker.pool.as_ref() == Some(pool) && !after.contains(worker);
-        for (line, from_ms) in known.taken.extract_if(.., |worker, _| is_freed(worker)) {
-            let (grant, unused_from) = (taken_name(from_ms), now_ms.max(from_ms));
-            let numbers = from_ms..unused_from;
+        for (worker, from_ms) in known.taken.extract_if(.., |worker, _| is_freed(worker)) {
+            let numbers = from_ms..now_ms;
             if !numbers.is_empty() {
-                let is_new = self.snowflakes.stamp(&line, &numbers);
-                self.check_once(format_args!("{line:?}, taken"), &numbers, is_new);
-                self.specified(&mut known.leases, Step::Use { line: line.clone(), grant, numbers });
+                let is_new = self.snowflakes.stamp(&worker, &numbers);
+                self.check_once(format_args!("{worker:?}, taken"), &numbers, is_new);
             }
-            self.specified(&mut known.leases, Step::GiveBack { line, grant, unused_from });
+            let freed = known.freed.entry(worker).or_default();
+            *freed = now_ms.max(*freed);
         }
-        for worker in after {
+        for worker in
+            after.into_iter().filter(|worker| !known.taken.contains_key(worker)).collect::<Vec<_>>()
+        {
+            let lease = known.leases.latest().find(|(leased, ..)| **leased == worker);
+            if let Some((_, until_ms, _)) = lease.filter(|(_, until_ms, _)| *until_ms > now_ms) {
+                self.broken(format_args!("{worker:?}: taken at {now_ms}, leased up to {until_ms}"));
+            }
             // A restored cluster does not know what programs lease of the old one.
             let from_ms = now_ms.max(known.leases_from_ms);
-            if !known.taken.contains_key(&worker) {
-                self.taken(&mut known.leases, &worker, from_ms);
-                known.taken.insert(worker, from_ms);
-            }
+            known.taken.insert(worker, from_ms);
         }
     }
 
-    /// Programs without a lease use a worker id from a millisecond on, as if they held a lease without an end.
-    pub(super) fn taken(&self, leases: &mut Lines<Worker, u128>, worker: &Worker, from_ms: u64) {
-        let (line, grant) = (worker.clone(), taken_name(from_ms));
-        self.specified(leases, Step::Grant { line, grant, numbers: from_ms..u64::MAX });
+    /// Checks that no program uses a worker id without a lease whose lease begins at `from_ms`, or goes on.
+    pub(super) fn leased(&self, known: &Known, worker: &Worker, from_ms: Option<u64>) {
+        if known.taken.contains_key(worker) {
+            self.broken(format_args!("{worker:?}: leased while programs use it without a lease"));
+        }
+        let freed_ms = known.freed.get(worker).copied().unwrap_or(0);
+        if let Some(from_ms) = from_ms.filter(|from_ms| *from_ms < freed_ms) {
+            self.broken(format_args!("{worker:?}: {from_ms} below {freed_ms}"));
+        }
     }
 
     /// Judges milliseconds that a program has stamped with a worker id of a pool.
@@ -164,9 +171,4 @@ pub(super) fn taken_in(copy: &State, from_ms: u64) -> BTreeMap<Worker, u64> {
 
 fn taken_of(pool: &BizTag, workers: &PoolWorkers) -> impl Iterator<Item = Worker> {
     workers.taken.iter().flat_map(WorkerPool::worker_ids).map(|id| Worker::of(pool, id))
-}
-
-/// A name that no lease has.
-fn taken_name(from_ms: u64) -> u128 {
-    lease_name(u128::MAX, from_ms)
 }
