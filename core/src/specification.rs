@@ -93,8 +93,8 @@ pub enum Step<L, G> {
     },
     /// No grant begins below this number from now on.
     Floor(u64),
-    /// A new cluster is made of an older copy, which may lack any grant. Whoever holds one may go on in it below this
-    /// number. The new cluster knows no earlier grant.
+    /// A new cluster is made of an older copy, which may lack any grant. The holder of one may go on in it below this
+    /// number. The new cluster knows no earlier grant and no earlier floor.
     Restore(u64),
 }
 
@@ -227,7 +227,7 @@ impl<L: Clone + Ord, G: Clone + Ord> Lines<L, G> {
                 *first < grant.end
             });
         }
-        self.floor = self.floor.max(floor);
+        self.floor = floor;
         Ok(())
     }
 
