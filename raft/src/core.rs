@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::client::Client;
+use crate::client::{Client, EarlyAppends};
 use crate::error::{AskError, Delivery, ProposeError, Rejected};
 use crate::given_votes::GivenVotes;
 use crate::identity::NodeIdentity;
@@ -42,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) identity: Arc<NodeIdentity>,
     pub(crate) heard: Arc<PeerObservations>,
     pub(crate) client: Arc<Client>,
+    pub(crate) early: Arc<EarlyAppends>,
     pub(crate) transfer: Arc<LeadershipTransfer>,
     pub(crate) given_votes: GivenVotes,
     pub(crate) raft: Raft,

@@ -134,7 +134,7 @@ impl Node {
             identity: Arc::clone(&identity),
             heard: Arc::clone(&heard),
             transfer: Arc::clone(&transfer),
-            early,
+            early: Arc::clone(&early),
         };
         // The reason to stop may explain better than the error why opening fails.
         let or_stopped = |error: NodeError| stop.reason().map_or(error, NodeError::Stopped);
@@ -149,6 +149,7 @@ impl Node {
             identity,
             heard,
             client,
+            early,
             transfer,
             given_votes: GivenVotes::new(vote),
             raft,

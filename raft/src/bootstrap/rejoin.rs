@@ -40,8 +40,9 @@ pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
 
 /// Judges whether a returning member has lost log entries.
 ///
-/// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is a
-/// follower that has seen a later leader, possibly of the same term: that leader may have truncated its log.
+/// The leader knows how far every follower's log reached, also from answers that openraft may not have got yet, and a
+/// shorter log has lost entries. The exception is a follower that has seen a later leader, possibly of the same term:
+/// that leader may have truncated its log.
 pub(crate) fn judge(
     core: &Core,
     from: &Origin,
@@ -54,7 +55,8 @@ pub(crate) fn judge(
     if own < *vote {
         return Ok(());
     }
-    match matched {
+    let reached = core.early.reached(from.node_id, own);
+    match matched.max(reached) {
         Some(matched) if last_log_index < Some(matched.index) => {
             Err(Refusal::LostLog { acknowledged: matched.index })
         }

@@ -45,14 +45,19 @@ impl EarlyAppends {
         followers.insert(id, Arc::downgrade(follower));
     }
 
-    /// Sends the entries after `prev` to each follower that has exactly the entries up to `prev`, and to which no
-    /// other entries are on their way.
+    /// How far a follower's log equals this leader's, by answers that openraft may not have got yet.
+    pub(crate) fn reached(&self, id: u64, vote: RaftVote) -> Option<RaftLogId> {
+        let follower = self.followers.lock().get(&id).and_then(Weak::upgrade);
+        follower.and_then(|follower| follower.reached().under(vote))
+    }
+
+    /// Sends the entries after `prev` to each follower whose log ends with `prev`, unless other entries are on their way
+    /// to it.
     fn send(&self, prev: RaftLogId, entries: &[RaftEntry], committed: Option<RaftLogId>) {
         let vote = RaftVote { leader_id: prev.leader_id, committed: true };
-        let here = Reached { vote, last: Some(prev), committed };
         for follower in self.followers.lock().values().filter_map(Weak::upgrade) {
-            let Ok(mut reached) = Arc::clone(&follower.reached).try_lock_owned() else { continue };
-            if !(reached.covers(&here) && here.covers(&reached)) {
+            let Ok(turn) = Arc::clone(&follower.turn).try_lock_owned() else { continue };
+            if follower.reached().under(vote) != Some(prev) {
                 continue;
             }
             let message = AppendEntriesRequest {
@@ -65,8 +70,9 @@ impl EarlyAppends {
                 let then = Reached::by(&message);
                 // openraft sends the message again, and deals with any other answer itself.
                 if let Ok(AppendEntriesResponse::Success) = follower.append(message).await {
-                    *reached = then;
+                    follower.has_reached(then);
                 }
+                drop(turn);
             });
         }
     }

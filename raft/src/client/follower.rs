@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use openraft::error::{NetworkError, RPCError, RaftError, Unreachable};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::calls::{CallError, Client};
@@ -23,16 +24,17 @@ pub(super) struct Follower {
     pub(super) heard: Arc<PeerObservations>,
     pub(super) target: u64,
     pub(super) member: Member,
-    /// How far the member's log equals this node's. Locked while entries are on their way to the member.
-    pub(super) reached: Arc<tokio::sync::Mutex<Reached>>,
+    /// Held while entries are on their way to the member.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    reached: Mutex<Reached>,
 }
 
 /// How far the log of a follower is known to equal the leader's.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reached {
     /// The vote of the leader that the follower answered.
-    pub(super) vote: RaftVote,
-    pub(super) last: Option<RaftLogId>,
+    vote: RaftVote,
+    last: Option<RaftLogId>,
     /// The commit index that the follower was sent.
     pub(super) committed: Option<RaftLogId>,
 }
@@ -42,6 +44,11 @@ impl Reached {
     pub(super) fn by(message: &AppendEntriesRequest<Types>) -> Self {
         let last = message.entries.last().map(|entry| entry.log_id).or(message.prev_log_id);
         Self { vote: message.vote, last, committed: message.leader_commit }
+    }
+
+    /// How far the follower's log equals that of the leader with this vote.
+    pub(super) fn under(&self, vote: RaftVote) -> Option<RaftLogId> {
+        self.last.filter(|_| self.vote == vote)
     }
 
     /// Whether a follower that has reached this holds all entries of a message by which it would reach `other`.
@@ -68,7 +75,18 @@ impl Follower {
         target: u64,
         member: Member,
     ) -> Self {
-        Self { client, heard, target, member, reached: Arc::default() }
+        let (turn, reached) = Default::default();
+        Self { client, heard, target, member, turn, reached }
+    }
+
+    /// How far the member's log equals this node's, by what it has answered.
+    pub(super) fn reached(&self) -> Reached {
+        *self.reached.lock()
+    }
+
+    /// Records what the member has answered.
+    pub(super) fn has_reached(&self, reached: Reached) {
+        *self.reached.lock() = reached;
     }
 
     /// Sends a leader's message, unless no quorum answers this leader.

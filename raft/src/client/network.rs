@@ -20,7 +20,7 @@ use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{Request, Response};
 use crate::peers::PeerObservations;
 use crate::runtime::MESSAGE_MAX;
-use crate::types::{Member, RaftVote, Types};
+use crate::types::{Member, RaftLogId, RaftVote, Types};
 
 /// Replication leaves an unreachable peer alone for this long before it tries again. A failed attempt costs more than
 /// a heartbeat that arrives.
@@ -89,6 +89,19 @@ impl Connection {
         heard.contact().heard_later_vote(vote, Instant::now());
         Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
     }
+
+    /// Judges the answer to a message of a leader, with which the member was sent this commit index.
+    fn took(
+        &mut self,
+        response: AppendEntriesResponse<u64>,
+        committed: Option<RaftLogId>,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        match &response {
+            AppendEntriesResponse::HigherVote(vote) => self.may_depose(*vote)?,
+            _ => self.commit_notice.arrived(committed),
+        }
+        Ok(response)
+    }
 }
 
 impl RaftNetwork<Types> for Connection {
@@ -100,31 +113,26 @@ impl RaftNetwork<Types> for Connection {
         if self.commit_notice.can_wait(&rpc) {
             return Err(RPCError::Network(NetworkError::new(&HeldBack)));
         }
-        let mut then = Reached::by(&rpc);
-        // Only a message with entries waits for those that are on their way.
-        let mut reached = match rpc.entries.is_empty() {
-            true => None,
-            false => Some(self.follower.reached.lock().await),
-        };
-        let response = match &reached {
-            Some(reached) if reached.covers(&then) => {
-                then = **reached;
-                AppendEntriesResponse::Success
-            }
-            _ => self.follower.append(rpc).await?,
-        };
-        match &response {
-            AppendEntriesResponse::HigherVote(vote) => self.may_depose(*vote)?,
-            _ => self.commit_notice.arrived(then.committed),
+        let (follower, then) = (Arc::clone(&self.follower), Reached::by(&rpc));
+        if rpc.entries.is_empty() {
+            let response = follower.append(rpc).await?;
+            return self.took(response, then.committed);
         }
-        if let (Some(reached), AppendEntriesResponse::Success) = (&mut reached, &response) {
-            **reached = then;
+        // Entries wait for those that are on their way, because the answer to those may be the answer to these.
+        let _turn = follower.turn.lock().await;
+        let reached = follower.reached();
+        if reached.covers(&then) {
+            return self.took(AppendEntriesResponse::Success, reached.committed);
+        }
+        let response = follower.append(rpc).await?;
+        if let AppendEntriesResponse::Success = response {
+            follower.has_reached(then);
             if !self.gets_early {
-                self.early.add(self.follower.target, &self.follower);
+                self.early.add(follower.target, &follower);
                 self.gets_early = true;
             }
         }
-        Ok(response)
+        self.took(response, then.committed)
     }
 
     async fn install_snapshot(

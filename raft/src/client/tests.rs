@@ -242,6 +242,8 @@ async fn an_entry_is_sent_while_it_is_being_written_and_not_again_once_it_was_ac
     let answer = openraft.append_entries(message(entry(1, 6)), option()).await.unwrap();
     assert!(answer.is_success());
     sent(2).await;
+    let reached = |term| early.reached(2, Vote::new_committed(term, 1)).map(|last| last.index);
+    assert_eq!((reached(1), reached(2)), (Some(6), None));
 
     // A message that was not accepted is openraft's to repeat.
     node.is_answered((2, STORES[1]), Err(Refusal::Failed("a full disk".to_owned())));

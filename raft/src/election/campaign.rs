@@ -25,8 +25,8 @@ use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, NamesLeader, has_quorum};
 
-/// A leader that listens again within this time has restarted and goes on leading. On a slow link a refusal takes two
-/// round trips.
+/// A process that listens again within this time may be the leader's still. On a slow link a refusal takes two round
+/// trips.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Added to a leader lease, because timers are not exact and a leader's last message does not reach all followers at
 /// once.

@@ -13,8 +13,8 @@ pub(crate) type RaftMetrics = openraft::RaftMetrics<u64, Member>;
 
 /// Metrics that name a leader.
 pub(crate) trait NamesLeader {
-    /// The leader as far as the node knows. openraft names the node that the last committed vote is for. A node that
-    /// restarts with its own vote, but was removed from the voters in the meantime, is named and does not lead.
+    /// The leader as far as the node knows. openraft names the node that the last committed vote is for. A leader
+    /// that was removed from the voters is named and does not lead.
     fn leader(&self) -> Option<u64>;
 }
 
