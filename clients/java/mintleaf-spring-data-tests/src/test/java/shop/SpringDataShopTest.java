@@ -1,7 +1,5 @@
 package shop;
 
-import static org.junit.jupiter.api.Assertions.assertTrue;
-
 import io.mintleaf.client.EightWriters;
 import io.mintleaf.client.Example;
 import io.mintleaf.client.MintleafClient;
@@ -21,11 +19,7 @@ import shop.SpringDataShop.Orders;
 class SpringDataShopTest {
   @Test
   void programOfThePageRuns() throws Exception {
-    Example.isShown("../mintleaf-spring-data-tests/src/test/java/shop/SpringDataShop.java");
-    try (RealNodes nodes = RealNodes.of(1)) {
-      String order = Example.print(SpringDataShop::main, nodes.urls().toArray(new String[0]));
-      assertTrue(order.endsWith("order 1\n"), order);
-    }
+    Example.makesTheFirstOrder("../mintleaf-spring-data-tests/src/test/java/shop/SpringDataShop.java", SpringDataShop::main);
   }
 
   @Test

@@ -36,6 +36,15 @@ public final class Example {
     void run(String... arguments) throws Exception;
   }
 
+  /** Checks that the page shows a program, and that it makes an order with the first id of a node of its own. */
+  public static void makesTheFirstOrder(String file, Main program) throws Exception {
+    isShown(file);
+    try (RealNodes nodes = RealNodes.of(1)) {
+      String order = print(program, nodes.urls().toArray(new String[0]));
+      assertTrue(order.endsWith("order 1\n"), order);
+    }
+  }
+
   /** Returns what a program prints. */
   public static synchronized String print(Main program, String... arguments) throws Exception {
     PrintStream before = System.out;

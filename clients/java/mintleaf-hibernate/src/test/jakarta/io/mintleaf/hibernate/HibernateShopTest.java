@@ -1,9 +1,6 @@
 package io.mintleaf.hibernate;
 
-import static org.junit.jupiter.api.Assertions.assertTrue;
-
 import io.mintleaf.client.Example;
-import io.mintleaf.client.RealNodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import shop.HibernateShop;
@@ -13,10 +10,6 @@ import shop.HibernateShop;
 class HibernateShopTest {
   @Test
   void programOfThePageRuns() throws Exception {
-    Example.isShown("../mintleaf-hibernate/src/test/jakarta/shop/HibernateShop.java");
-    try (RealNodes nodes = RealNodes.of(1)) {
-      String order = Example.print(HibernateShop::main, nodes.urls().toArray(new String[0]));
-      assertTrue(order.endsWith("order 1\n"), order);
-    }
+    Example.makesTheFirstOrder("../mintleaf-hibernate/src/test/jakarta/shop/HibernateShop.java", HibernateShop::main);
   }
 }
