@@ -97,7 +97,7 @@ impl RunningNode {
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
-        // Of a future without a type of its own tokio has one copy, and not one for each of its schedulers.
+        // Boxed, so that tokio's schedulers share one copy of the code, which makes the binary smaller.
         let opened: Pin<Box<dyn Future<Output = _>>> = Box::pin(opened);
         let assembled = runtime.block_on(opened)?;
         let services = &assembled.services;

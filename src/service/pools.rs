@@ -17,8 +17,8 @@ use crate::machine::clock::Clock;
 use crate::replica::{DrawKey, Replica};
 use crate::text::timestamp::rfc3339;
 
-/// Renewals of all nodes are proposed at multiples of this time, so that many travel in one entry: what an entry costs, syncs
-/// and messages, is most of what leases cost. A renewal comes seconds before it is needed.
+/// All nodes propose renewals at multiples of this time, so that many share one entry: most of what leases cost is the syncs
+/// and messages of entries. A renewal is requested seconds before it is needed.
 const RENEWALS_EVERY_MS: u64 = 100;
 
 /// Pools of worker ids, and the leases of them.
@@ -164,7 +164,7 @@ impl PoolService {
         }
     }
 
-    /// `nonce_of` has the number of a lease from its first millisecond.
+    /// `nonce_of` returns the nonce that names a lease, from the lease's first millisecond.
     async fn lease_by(
         &self,
         command: Command,

@@ -1,4 +1,4 @@
-//! Slots and the table of tags under loom: the orders in which callers, grabs, a raised mark and a deletion can meet.
+//! Slots and the table of tags under loom: every order of callers, grabs, a raised mark and a deletion.
 //!
 //! The product's files are compiled here once more, with loom's mutex in the place of `parking_lot`'s. Each call of a
 //! slot takes the lock once and holds it to the end, so these are the orders of its calls. The map of the table is

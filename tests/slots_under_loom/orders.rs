@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// Takes up to so many ids without waiting.
+    /// Takes up to `count` ids without waiting.
     fn take_some(&self, count: u64) -> Vec<u64> {
         let (ids, asked) = self.slot.take_some(count);
         self.grab(asked);
@@ -146,7 +146,7 @@ fn takers_share_what_is_held_while_a_segment_arrives() {
     check(&node, &given);
 }
 
-/// Callers that need more than is held, of which one takes a run without a gap, and a first grab that fails.
+/// Two callers need more ids than the slot holds, and the first grab fails. One of them takes a run without a gap.
 fn waiting_callers_are_all_served(failing: u32) {
     let node = Node::new(failing);
     let ranges = thread::spawn({

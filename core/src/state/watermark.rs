@@ -117,7 +117,7 @@ mod tests {
         None
     }
 
-    /// Every course of so many more steps, from a mark on.
+    /// Takes every course of `steps` steps from a mark on. Returns how many there are.
     fn courses(mark: Watermark, steps: u32) -> u64 {
         if steps == 0 {
             return 1;

@@ -51,7 +51,7 @@ impl Reached {
         self.last.filter(|_| self.vote == vote)
     }
 
-    /// Whether a follower that has reached this holds all entries of a message by which it would reach `other`.
+    /// Whether this is as far as `other` under the same leader, so that a follower here needs nothing to get there.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.vote == other.vote && self.last >= other.last
     }

@@ -68,7 +68,7 @@ impl RedisNodes {
     }
 }
 
-/// The node in an answer; `None` also if its address is none that a node would give.
+/// The node in an answer; `None` also if a node would not give its address.
 fn node_in(id: u64, answer: &[u8]) -> Option<RedisNode> {
     let address: String = member_answers::read::<Option<String>>(answer)??;
     let is_short = address.len() <= ADDRESS_BYTES_MAX;

@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// **Bound:** every bit of a file with four batches, each of which is there twice.
+    /// **Bound:** every bit of a file that holds four batches, each of them twice.
     #[test]
     fn any_flipped_bit_leaves_each_batch_in_one_place_at_least_and_none_that_was_not_written() {
         let (mut log, last) = log();

@@ -46,14 +46,14 @@ const IDS_OF_A_STAMP: u64 = 4_096;
 /// How long a process is left alone between two troubles, and how long it is stopped, in milliseconds.
 const CALM_MS: std::ops::RangeInclusive<u64> = 300..=3_000;
 const STOP_MS: std::ops::RangeInclusive<u64> = 100..=8_000;
-/// A pool of which nothing was stamped for so long has worker ids that all rest, because the clocks of most nodes once ran
-/// ahead. It grows.
+/// If no program has stamped with a pool for this long, all its worker ids rest, because the clocks of most nodes once ran
+/// ahead. The pool gets more worker ids then.
 const BARREN: Duration = Duration::from_secs(40);
 /// How long pools may take to be made before anything is broken.
 const MAKING_MAX: Duration = Duration::from_secs(20);
 /// Longer than a change of a pool takes.
 const CHANGE_WITHIN: Duration = Duration::from_secs(10);
-/// Broken promises that are told.
+/// How many broken promises are printed.
 const TOLD_MAX: usize = 20;
 
 /// What a process of holders is started with.

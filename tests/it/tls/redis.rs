@@ -38,16 +38,16 @@ fn trust_store() -> PathBuf {
     built().join("trust.p12")
 }
 
-/// A program that takes ids through a library.
+/// A program that takes ids through a library of this name.
 struct Program {
-    library: &'static str,
+    name: &'static str,
     command: Vec<String>,
 }
 
 impl Program {
-    fn new(library: &'static str, command: &[&str]) -> Self {
+    fn new(name: &'static str, command: &[&str]) -> Self {
         let command = command.iter().map(|&word| word.to_owned()).collect();
-        Self { library, command }
+        Self { name, command }
     }
 
     fn command(&self) -> Command {
@@ -152,8 +152,8 @@ struct Caller {
 
 impl Caller {
     fn start(program: &'static Program, args: &[&OsStr], dir: &Path) -> Self {
-        let log = dir.join(format!("{}.log", program.library));
-        let process = Process::start(program.library, program.command().args(args), &log).unwrap();
+        let log = dir.join(format!("{}.log", program.name));
+        let process = Process::start(program.name, program.command().args(args), &log).unwrap();
         Self { program, process }
     }
 
@@ -176,8 +176,8 @@ fn await_more(callers: &mut [Caller], when: &str) {
     let (began, count) = (Instant::now(), |caller: &Caller| caller.seen().0.len());
     let goals: Vec<usize> = callers.iter().map(|caller| count(caller) + MORE).collect();
     for (caller, goal) in callers.iter_mut().zip(goals) {
-        eventually(&format!("ids of {} {when}", caller.program.library), MORE_WITHIN, || {
-            assert!(caller.process.is_running(), "{} has ended {when}", caller.program.library);
+        eventually(&format!("ids of {} {when}", caller.program.name), MORE_WITHIN, || {
+            assert!(caller.process.is_running(), "{} has ended {when}", caller.program.name);
             pause(ms(100));
             (count(caller) >= goal).then_some(())
         });
@@ -226,9 +226,9 @@ fn callers_of_libraries_for_redis_see_no_error_while_nodes_are_killed_drained_an
 fn judge(callers: &[Caller]) {
     let (mut distinct, mut given, mut complaints) = (BTreeSet::new(), 0, Vec::new());
     for caller in callers {
-        let (library, (ids, errors)) = (caller.program.library, caller.seen());
-        println!("{library}: {} ids, {} errors", ids.len(), errors.len());
-        complaints.extend(errors.iter().map(|error| format!("{library}: {error}")));
+        let (name, (ids, errors)) = (caller.program.name, caller.seen());
+        println!("{name}: {} ids, {} errors", ids.len(), errors.len());
+        complaints.extend(errors.iter().map(|error| format!("{name}: {error}")));
         given += ids.len();
         distinct.extend(ids);
     }
@@ -250,6 +250,6 @@ fn libraries_for_redis_take_ids_of_one_node_in_plain_mode_and_in_cluster_mode() 
     let address = dev.resp(1).to_string();
     for program in PROGRAMS.iter() {
         let run = Finished::of(program.command().arg(&address));
-        assert_eq!(run.code, Some(0), "{}: {run:?}", program.library);
+        assert_eq!(run.code, Some(0), "{}: {run:?}", program.name);
     }
 }

@@ -14,7 +14,7 @@ enum Step {
     Take(u64),
     TakeContiguous(u64),
     Begin,
-    /// The grab in flight brings so many ids, so far above all of before.
+    /// The grab in flight brings `ids` ids, which begin `gap` above all earlier ones.
     Install {
         gap: u64,
         ids: u64,

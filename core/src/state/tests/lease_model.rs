@@ -5,7 +5,7 @@
 //! the lease has ended by all clocks. A command may be applied late, and again after its answer; its answer may be lost. A
 //! copy may be taken at any time, and become the state of a new cluster, which the programs go on to ask.
 //!
-//! Each step is one of the specification's (`specification.rs`), to which the simulation is held as well.
+//! The specification (`specification.rs`) must allow each step. The simulation is judged by the same specification.
 //!
 //! The other [`Design`]s are known to be wrong, and the same search finds their repeated milliseconds.
 

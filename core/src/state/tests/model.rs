@@ -6,7 +6,7 @@
 //! between any two steps (a crash is a pause that does not end), and its data directory may be
 //! cloned, or restored from an older copy.
 //!
-//! Each step is one of the specification's (`specification.rs`), to which the simulation is held as well.
+//! The specification (`specification.rs`) must allow each step. The simulation is judged by the same specification.
 //!
 //! The right design keeps nothing on disk, so that the disk does not matter to it. The other
 //! [`Design`]s are known to be wrong, and the same search finds their repeated ids.
