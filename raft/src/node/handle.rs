@@ -235,12 +235,14 @@ impl Handle {
         self.core.heard.cluster_now_ms()
     }
 
-    /// A time that few changes proposed here have exceeded lately: a commit of the leader, the way there and back,
-    /// and this node's own part, until it has applied the change. `None` while that is not known.
+    /// A time that few changes proposed here exceed: a commit of the leader, the way there and back, and this node's own
+    /// part, with its usual syncs, until it has applied the change. `None` while that is not known.
     #[must_use]
     pub fn change_time(&self) -> Option<Duration> {
         let leads = self.core.leads();
-        let own_part = if leads { Duration::ZERO } else { 2 * self.core.heard.syncs().bound() };
+        // One slow sync says little of the next, and callers wait for four times this.
+        let sync = self.core.heard.syncs().usually().unwrap_or_default();
+        let own_part = if leads { Duration::ZERO } else { 2 * sync };
         Some(self.core.proposal_time()? + own_part)
     }
 
