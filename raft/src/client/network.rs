@@ -91,11 +91,11 @@ impl Connection {
     }
 
     /// Judges the answer to a message of a leader, with which the member was sent this commit index.
-    fn took(
+    fn took<E: std::error::Error>(
         &mut self,
         response: AppendEntriesResponse<u64>,
         committed: Option<RaftLogId>,
-    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, E>> {
         match &response {
             AppendEntriesResponse::HigherVote(vote) => self.may_depose(*vote)?,
             _ => self.commit_notice.arrived(committed),
