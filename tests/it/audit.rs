@@ -247,6 +247,10 @@ fn the_node_that_was_asked_logs_a_change_once_and_the_others_do_not() {
     let asked = cluster.others(leader)[0];
     cluster.api(asked).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     cluster.api(asked).patch("/v1/tags/orders", &json!({ "description": "a \"shop\"" })).ok();
+    // A node answers before it has written its log: a kill may lose the last lines.
+    eventually("the node to log the update", secs(10), || {
+        cluster.process(asked).log().contains("tag.update").then_some(())
+    });
     cluster.kill(asked);
     cluster.start_node(asked);
     cluster.await_ready();
