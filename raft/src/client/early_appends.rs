@@ -24,6 +24,7 @@ pub(crate) struct EarlyAppends {
     node_id: u64,
     followers: Mutex<BTreeMap<u64, Weak<Follower>>>,
     log: Mutex<LogEnd>,
+    vote: Mutex<RaftVote>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -34,8 +35,14 @@ struct LogEnd {
 
 impl EarlyAppends {
     pub(crate) fn new(node_id: u64) -> Self {
-        let (followers, log) = Default::default();
-        Self { node_id, followers, log }
+        let (followers, log, vote) = Default::default();
+        Self { node_id, followers, log, vote }
+    }
+
+    /// Whether this node has given no other vote since it stood for election with this one, so that what it has read
+    /// from its log is the log of that leadership.
+    pub(super) fn is_latest(&self, vote: RaftVote) -> bool {
+        self.vote.lock().leader_id == vote.leader_id
     }
 
     /// Adds a follower that has accepted entries, in place of an earlier one with its id.
@@ -79,6 +86,10 @@ impl EarlyAppends {
 }
 
 impl LogObserver for EarlyAppends {
+    fn voted(&self, vote: RaftVote) {
+        *self.vote.lock() = vote;
+    }
+
     fn appended(&self, entries: &[RaftEntry]) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         let LogEnd { last: prev, committed } = {

@@ -68,6 +68,11 @@ pub(crate) struct Connection {
 #[error("a later vote of one that is no voter of the leader's membership")]
 struct NoVoter;
 
+/// The error that openraft gets when it replicates for a leadership that has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("this node no longer leads by this vote")]
+struct Deposed;
+
 impl Connection {
     /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has no say. In
     /// particular, a learner that was a voter of an older membership must not depose leaders (compare the disruptive
@@ -112,6 +117,13 @@ impl RaftNetwork<Types> for Connection {
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
         if self.commit_notice.can_wait(&rpc) {
             return Err(RPCError::Network(NetworkError::new(&HeldBack)));
+        }
+        // openraft lets the replication of a leadership go on for a while after the leadership has ended. It then reads
+        // entries that a later leader wrote, and sends them after an entry that this leader replaced: two followers
+        // would hold different entries before the same one. openraft asked for the later vote to be saved before it
+        // wrote such entries, so they are noticed here, after they were read.
+        if !self.early.is_latest(rpc.vote) {
+            return Err(RPCError::Unreachable(Unreachable::new(&Deposed)));
         }
         let (follower, then) = (Arc::clone(&self.follower), Reached::by(&rpc));
         if rpc.entries.is_empty() {

@@ -112,6 +112,21 @@ async fn node() -> NodeUnderTest {
 }
 
 impl NodeUnderTest {
+    fn network(&self, early: &Arc<EarlyAppends>) -> NetworkFactory {
+        NetworkFactory {
+            client: Arc::clone(&self.client),
+            identity: Arc::clone(&self.identity),
+            heard: Arc::clone(&self.heard),
+            transfer: Arc::default(),
+            early: Arc::clone(early),
+        }
+    }
+
+    /// Node 2, as the membership names it.
+    fn member() -> Member {
+        Member { store: STORES[1], ..Member::default() }
+    }
+
     fn is_answered(&self, (node_id, store): (u64, u128), result: Result<Response, Refusal>) {
         let incarnation = Incarnation { number: 1, nonce: 5 };
         let from = Origin { node_id, store, incarnation, members_index: Some(9) };
@@ -121,7 +136,7 @@ impl NodeUnderTest {
 
     /// Sends node 2 a request, as a member of this cluster.
     async fn ask(&self, cluster: u128) {
-        let member = Member { store: STORES[1], ..Member::default() };
+        let member = Self::member();
         let within = Duration::from_secs(1);
         let _ = self.client.call_in(cluster, 2, &member, Request::Ping, within).await;
     }
@@ -213,15 +228,8 @@ fn message(entry: RaftEntry) -> AppendEntriesRequest<Types> {
 async fn an_entry_is_sent_while_it_is_being_written_and_not_again_once_it_was_accepted() {
     let node = node().await;
     let early = Arc::new(EarlyAppends::new(1));
-    let mut network = NetworkFactory {
-        client: Arc::clone(&node.client),
-        identity: Arc::clone(&node.identity),
-        heard: Arc::clone(&node.heard),
-        transfer: Arc::default(),
-        early: Arc::clone(&early),
-    };
-    let member = Member { store: STORES[1], ..Member::default() };
-    let mut openraft = network.new_client(2, &member).await;
+    let mut network = node.network(&early);
+    let mut openraft = network.new_client(2, &NodeUnderTest::member()).await;
     let option = || RPCOption::new(Duration::from_secs(1));
     let accepted = || Ok(Response::Append(AppendEntriesResponse::Success));
     let sent = async |in_all: usize| {
@@ -232,6 +240,7 @@ async fn an_entry_is_sent_while_it_is_being_written_and_not_again_once_it_was_ac
     };
 
     node.is_answered((2, STORES[1]), accepted());
+    early.voted(Vote::new(1, 1));
     early.appended(&[entry(1, 5)]);
     sent(0).await;
     openraft.append_entries(message(entry(1, 5)), option()).await.unwrap();
@@ -257,9 +266,30 @@ async fn an_entry_is_sent_while_it_is_being_written_and_not_again_once_it_was_ac
     sent(4).await;
 
     // What was accepted from one leadership says nothing of another.
+    early.voted(Vote::new(2, 1));
     early.appended(&[entry(2, 8)]);
     early.appended(&[entry(2, 9)]);
     sent(4).await;
     openraft.append_entries(message(entry(2, 8)), option()).await.unwrap();
     sent(5).await;
+}
+
+/// openraft's replication outlives its leadership, and reads entries that a later leader has written.
+#[tokio::test]
+async fn nothing_is_sent_for_a_leadership_that_has_ended() {
+    let node = node().await;
+    let early = Arc::new(EarlyAppends::new(1));
+    let mut network = node.network(&early);
+    let mut openraft = network.new_client(2, &NodeUnderTest::member()).await;
+    let option = || RPCOption::new(Duration::from_secs(1));
+    node.is_answered((2, STORES[1]), Ok(Response::Append(AppendEntriesResponse::Success)));
+
+    early.voted(Vote::new(1, 1));
+    openraft.append_entries(message(entry(1, 5)), option()).await.unwrap();
+    assert_eq!(node.transport.calls.load(Relaxed), 1);
+
+    early.voted(Vote::new_committed(2, 3));
+    let late = AppendEntriesRequest { vote: Vote::new_committed(1, 1), ..message(entry(2, 6)) };
+    openraft.append_entries(late, option()).await.unwrap_err();
+    assert_eq!(node.transport.calls.load(Relaxed), 1);
 }

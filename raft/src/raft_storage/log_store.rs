@@ -42,8 +42,11 @@ pub(crate) struct LogStore {
     node_id: u64,
 }
 
-/// What takes notice of changes of the log before they are on disk.
+/// What takes notice of changes of the log and of the vote before they are on disk.
 pub(crate) trait LogObserver: Send + Sync {
+    /// This node votes, or follows the leader that has this vote.
+    fn voted(&self, vote: RaftVote);
+
     /// These entries were appended.
     fn appended(&self, entries: &[RaftEntry]);
 
@@ -346,6 +349,9 @@ impl RaftLogStorage<Types> for LogStore {
     // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this call, and
     // only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
     async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
+        if let Some(observer) = self.observer.get() {
+            observer.voted(*vote);
+        }
         self.put_meta(MetaKey::Vote, &disk_format::encode_vote(&self.without_leadership(*vote)))
             .await
             .map_err(|error| write_failed(ErrorSubject::Vote, &error))
