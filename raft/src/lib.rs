@@ -69,6 +69,8 @@ mod rpc_handler;
 mod runtime;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+#[cfg(any(test, feature = "simulation"))]
+pub mod specification;
 mod state_machine;
 mod stop;
 #[cfg(test)]

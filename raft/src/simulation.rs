@@ -1,6 +1,7 @@
 //! What a simulated network and a simulated machine need to know about a node: its process, and the contents of its
 //! frames and records.
 
+mod overheard;
 mod words;
 
 use mintleaf_codec as codec;
@@ -8,6 +9,7 @@ use mintleaf_codec as codec;
 use crate::message::{Answer, Frame, Request, Response};
 use crate::raft_storage::disk_format;
 pub use crate::runtime::Process;
+pub use overheard::{Asked, NotAllowed, Overheard};
 pub use words::{Words, answer_in_words, request_in_words};
 
 /// Whether an answer grants a vote.

@@ -156,13 +156,17 @@ impl Campaign {
         let minutes = self.began.elapsed().as_secs_f64() / 60.0;
         println!(
             "{seeds} seeds ({} in a bad climate), {hours:.2} simulated hours in {minutes:.2} minutes \
-             ({:.0} a minute), {} ids, {} commits, \
-             {} steps of the specification",
+             ({:.0} a minute), {} ids, {} commits",
             sum.count("bad climates"),
             hours / minutes,
             sum.count("ids"),
-            sum.count("commits"),
-            sum.count("steps")
+            sum.count("commits")
+        );
+        println!(
+            "held to the specifications: {} grants, {} messages ({} not judged whole)",
+            sum.count("steps"),
+            sum.count("messages"),
+            sum.count("unjudged")
         );
         let faults = sum.faults().map(|(kind, count)| format!("{kind} {count}"));
         println!("faults: {}", faults.collect::<Vec<_>>().join(", "));

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_raft::simulation::{Process, acknowledges_snapshot, asks_to_prepare, grants_vote};
+use mintleaf_raft::simulation::{
+    Asked, Overheard, Process, acknowledges_snapshot, asks_to_prepare, grants_vote,
+};
 use mintleaf_raft::{FrameHandler, Peer, Pending, Reply, Target, Transport, TransportError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -88,6 +90,8 @@ pub(crate) struct Net {
     /// Writes a trace for readers. With a narrator, all delays are the same.
     narrator: Option<Arc<Narrator>>,
     pub(crate) conditions: Mutex<Conditions>,
+    /// Holds what nodes say to the specification of Raft.
+    overheard: Mutex<Overheard>,
     hosts: Mutex<BTreeMap<u64, Host>>,
     /// Receives the next granted vote that arrives.
     trap: Mutex<Option<oneshot::Sender<Granted>>>,
@@ -127,8 +131,41 @@ pub(crate) fn address(node_id: u64) -> String {
 
 impl Net {
     pub(crate) fn new(trace: Arc<Trace>, random: Random, proves: bool, sky: Arc<Sky>) -> Self {
-        let (narrator, conditions, hosts, trap, prepare_trap) = Default::default();
-        Self { trace, random, proves, sky, narrator, conditions, hosts, trap, prepare_trap }
+        let (narrator, conditions, overheard) = Default::default();
+        let (hosts, trap, prepare_trap) = Default::default();
+        Self {
+            trace,
+            random,
+            proves,
+            sky,
+            narrator,
+            conditions,
+            overheard,
+            hosts,
+            trap,
+            prepare_trap,
+        }
+    }
+
+    /// How many steps of nodes were held to the specification of Raft, and how many could not be judged whole.
+    pub(crate) fn overheard(&self) -> (u64, u64) {
+        let overheard = self.overheard.lock();
+        (overheard.steps(), overheard.unjudged())
+    }
+
+    fn hear_request(&self, frame: &[u8]) -> Option<Asked> {
+        let heard = self.overheard.lock().request(frame);
+        heard.unwrap_or_else(|why| {
+            self.trace.violation(&why.to_string());
+            None
+        })
+    }
+
+    fn hear_answer(&self, to: Option<&Asked>, answer: &[u8]) {
+        let heard = to.map(|to| self.overheard.lock().answer(to, answer));
+        if let Some(Err(why)) = heard {
+            self.trace.violation(&why.to_string());
+        }
     }
 
     /// How a process appears at the other end of its connections.
@@ -283,6 +320,7 @@ impl NetWire {
         self.live().await;
         let to = net.resolve(to);
         let is_prepare = net.prepare_trap.lock().is_some() && asks_to_prepare(&frame);
+        let asked = net.hear_request(&frame);
         let told = net.travel(Message::Request, me, to, &frame).await;
         let frame = net.damaged(frame);
         self.live().await;
@@ -308,6 +346,7 @@ impl NetWire {
                     pending::<()>().await;
                 }
                 net.look_for_prepare(me, to, is_prepare);
+                net.hear_answer(asked.as_ref(), &answer);
                 net.travel(Message::Answer { told }, to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);

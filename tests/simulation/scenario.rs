@@ -52,8 +52,12 @@ pub(crate) struct Verdict {
     pub(crate) trace: Arc<Trace>,
     pub(crate) ids: u64,
     pub(crate) commits: u64,
-    /// How many steps were held against the specification.
+    /// How many grants of windows and leases were held to their specification.
     pub(crate) steps: u64,
+    /// How many messages were held to the specification of Raft.
+    pub(crate) messages: u64,
+    /// How many of these could not be judged whole.
+    pub(crate) unjudged: u64,
     pub(crate) simulated_ms: u64,
     pub(crate) climate: Climate,
 }
@@ -88,8 +92,9 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     trace.note(format_args!("{turn:?}"));
     let sky = Arc::new(Sky::new(climate, plan.seed));
     let random_net = Random::new(plan.seed, "net");
+    let net = Arc::new(Net::new(Arc::clone(&trace), random_net, proves, Arc::clone(&sky)));
     let site = Arc::new(Site {
-        net: Arc::new(Net::new(Arc::clone(&trace), random_net, proves, Arc::clone(&sky))),
+        net: Arc::clone(&net),
         sky,
         trace: Arc::clone(&trace),
         oracle: Arc::clone(&oracle),
@@ -118,8 +123,10 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     core.inspect(JoinHandle::abort);
     sequel.carry_out(first).await.end();
     let [ids, commits, steps] = oracle.counts();
+    let (messages, unjudged) = net.overheard();
     if ids == 0 {
         trace.violation("no client was ever given an id");
     }
-    Verdict { ids, commits, steps, simulated_ms: trace.now_ms(), climate, trace }
+    let simulated_ms = trace.now_ms();
+    Verdict { ids, commits, steps, messages, unjudged, simulated_ms, climate, trace }
 }

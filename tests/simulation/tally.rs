@@ -23,6 +23,8 @@ impl Tally {
             ("ids".to_owned(), verdict.ids),
             ("commits".to_owned(), verdict.commits),
             ("steps".to_owned(), verdict.steps),
+            ("messages".to_owned(), verdict.messages),
+            ("unjudged".to_owned(), verdict.unjudged),
             ("simulated ms".to_owned(), verdict.simulated_ms),
             ("lines".to_owned(), lines),
             ("bad climates".to_owned(), u64::from(!verdict.climate.is_mild())),
