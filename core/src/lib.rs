@@ -1,16 +1,15 @@
-//! What ids mean, as functions of what they are given: no clock, no thread, no file and no network.
+//! What ids mean, as functions of their inputs: no clock, no thread, no file and no network.
 //!
-//! Every node applies the same commands to the same [`state`], and walks the segments and windows that it was granted.
-//! Where a time or a random number is needed, the caller passes it in. So the simulation and the tests run this code
-//! as it ships.
+//! Every node applies the same commands to the same [`state`], and walks the segments and windows that the log granted
+//! it. The caller passes in times and random numbers. So the simulation and the tests run this code as it ships.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | [`limits`] | The bounds that clients meet |
 //! | [`version`] | The name of this release |
 //! | `specification` | What a cluster may do with its number lines; only with the feature of that name |
-//! | [`snowflake`] | Which bits of a snowflake id are what; the generator of a process |
-//! | [`tag`] | What a tag may be called |
+//! | [`snowflake`] | What the bits of a snowflake id mean; the generator of a process |
+//! | [`tag`] | The names that a tag may have |
 //! | [`steps`] | How many ids one grab of a tag may reserve |
 //! | [`segment`] | The double buffer of a tag, and how many ids the next grab reserves |
 //! | [`sequence`] | The counters of keys in bounded memory, and the sections of a tag's keys |

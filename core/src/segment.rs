@@ -3,12 +3,12 @@
 //! Pure: the caller locks, waits, grabs and reads the clock. Time comes in as milliseconds of a clock
 //! that does not step back.
 //!
-//! **Inside a process, one cursor walks an interval, upward only.** [`SegmentBuffer`] has one
-//! cursor, every id it gives is above the one before, and [`SegmentBuffer::install`] refuses a
-//! segment that does not lie above all that was ever held.
+//! **Inside a process, one cursor walks an interval, upward only.** [`SegmentBuffer`] has one cursor, every id that it
+//! gives is above the one before, and [`SegmentBuffer::install`] refuses a segment unless it lies above everything that
+//! the buffer ever held.
 //!
-//! **Nothing is carried over a restart.** None of these types can be stored. A process that ends
-//! wastes what it holds: the current segment, the next one and the grab in flight, at most.
+//! **Nothing is carried over a restart.** No type here can be stored. A process that ends wastes at most the current
+//! segment, the next one and the grab in flight.
 
 mod outlook;
 mod sizing;
@@ -21,19 +21,19 @@ use sizing::{Sizing, Use};
 
 use crate::steps::Steps;
 
-/// Fewest ids of a segment that are used before the next one is fetched. A shorter segment is used up first: its tag is
-/// hardly used, has just begun, or has a small `step_max`, and the sooner a node fetches, the further apart lie the ids
+/// The fewest ids of a segment that a node uses before it fetches the next one. It uses up a shorter segment first: the
+/// tag is hardly used, is new, or has a small `step_max`, and the sooner a node fetches, the further apart are the ids
 /// that callers get from different nodes.
 const FETCH_AFTER_IDS: u64 = 10;
 
-/// How many ids of a segment of this length are used before the next segment is fetched: a tenth, and at least
-/// ten ids. `None` where the next one is fetched only when a caller waits for it.
+/// How many ids of a segment of this length a node uses before it fetches the next one: a tenth, and at least ten ids.
+/// `None` if it fetches the next one only when a caller waits for it.
 pub fn used_before_fetch(length: u64) -> Option<u64> {
     let used = length.div_ceil(10).max(FETCH_AFTER_IDS);
     (used < length).then_some(used)
 }
 
-/// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
+/// The ids of one committed grab: from `start` up to but excluding `end`. Never empty.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Segment {
     /// First id.
@@ -48,22 +48,20 @@ impl Segment {
     }
 }
 
-/// The double buffer: the segment that ids come from, and the next one, fetched while the first
-/// lasts.
+/// The double buffer: the segment that ids come from, and the next one, which the node fetches while the first lasts.
 ///
-/// There is at most one grab in flight: [`begin_grab`](Self::begin_grab) starts it, and
-/// [`install`](Self::install) or [`grab_failed`](Self::grab_failed) ends it. A mark that an administrator or an import
-/// has named is a floor here, too: [`rise_to`](Self::rise_to).
+/// There is at most one grab in flight: [`begin_grab`](Self::begin_grab) starts it, and [`install`](Self::install) or
+/// [`grab_failed`](Self::grab_failed) ends it. A mark set by an administrator or an import is a floor here too:
+/// [`rise_to`](Self::rise_to).
 #[derive(Debug)]
 pub struct SegmentBuffer {
-    /// The next id to give. The only cursor there is.
+    /// The next id to give. The only cursor.
     cursor: u64,
-    /// The segment the cursor is in, or at the end of; empty before the first.
+    /// The segment that the cursor is in or at the end of; empty before the first.
     current: Segment,
-    /// Where the cursor stands when it is time to fetch the next segment; past every id where a caller must wait first.
+    /// The cursor position at which to fetch the next segment; past every id if a caller must wait first.
     low_water: u64,
-    /// Segments above `current`, ascending: usually one; more only after a demand that was larger
-    /// than both.
+    /// Segments above `current`, ascending: usually one; more only after a demand larger than both.
     upcoming: VecDeque<Segment>,
     /// When the cursor entered `current`.
     switched_ms: u64,
@@ -72,24 +70,24 @@ pub struct SegmentBuffer {
     /// Ids given from the segments before `current`.
     given_before: u64,
     sizing: Sizing,
-    /// The size of the grab in flight, if there is one, before the callers' demand is added.
+    /// The size of the grab in flight, if any, before the callers' demand is added.
     in_flight: Option<u32>,
-    /// No id below it is given any more.
+    /// The buffer gives no id below it any more.
     floor: u64,
 }
 
 impl SegmentBuffer {
-    /// A buffer that holds nothing, of a tag with these bounds of grabs.
+    /// An empty buffer for a tag with these bounds of grabs.
     pub fn new(steps: Steps) -> Self {
         Self::sized(Sizing::new(steps))
     }
 
-    /// A buffer that holds nothing, of a line that ends at `line_end`.
+    /// An empty buffer for a line that ends at `line_end`.
     pub fn of_line(steps: Steps, line_end: u64) -> Self {
         Self::sized(Sizing::of_line(steps, line_end))
     }
 
-    /// A buffer that holds nothing, of a tag that only the leader hands out.
+    /// An empty buffer for a tag whose ids only the leader hands out.
     pub fn led(steps: Steps) -> Self {
         Self::sized(Sizing::led(steps))
     }
@@ -109,7 +107,7 @@ impl SegmentBuffer {
         }
     }
 
-    /// The next id, or `None` when none is held. The clock is read only on entering a segment.
+    /// The next id, or `None` when none is held. Reads the clock only on entering a segment.
     #[inline]
     pub fn take_one(&mut self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         if self.cursor == self.current.end {
@@ -121,8 +119,8 @@ impl SegmentBuffer {
         Some(id)
     }
 
-    /// The next ids without a gap, up to `count_max`, which is 1 or more; `None` when none is held.
-    /// The clock is read only on entering a segment.
+    /// The next ids without a gap, up to `count_max`, which is 1 or more; `None` when none is held. Reads the clock
+    /// only on entering a segment.
     #[inline]
     pub fn take_some(
         &mut self,
@@ -134,7 +132,7 @@ impl SegmentBuffer {
         Some(first..self.cursor)
     }
 
-    /// The next `count` ids as ascending ranges; `None`, and nothing is taken, when fewer are held. The clock is read
+    /// The next `count` ids as ascending ranges. When fewer are held, takes nothing and returns `None`. Reads the clock
     /// at most once, on entering a segment.
     pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {
         if count > self.remaining() {
@@ -158,9 +156,9 @@ impl SegmentBuffer {
         Some(ranges)
     }
 
-    /// The next `count` ids, 1 or more, without a gap. Ids held below such a run are skipped, and so
-    /// wasted; `None`, and nothing is taken or skipped, when there is no such run. The clock is read
-    /// at most once, on entering a segment.
+    /// The next `count` ids, 1 or more, without a gap. Skips the ids held below such a run, which are then wasted. When
+    /// there is no such run, takes and skips nothing and returns `None`. Reads the clock at most once, on entering a
+    /// segment.
     pub fn take_contiguous(
         &mut self,
         count: u64,
@@ -197,17 +195,18 @@ impl SegmentBuffer {
         (run.end - run.start >= count).then(|| run.start..run.start + count)
     }
 
-    /// Whether it is time to fetch the next segment: as much of the current one is used as [`used_before_fetch`] says,
-    /// or there never was one; no next one is held; and no grab is in flight. Asking after every take costs little.
+    /// Whether it is time to fetch the next segment: callers have used as much of the current one as
+    /// [`used_before_fetch`] says, or there never was one; no next one is held; and no grab is in flight. Asking after
+    /// every take costs little.
     #[inline]
     pub fn wants_grab(&self) -> bool {
         self.cursor >= self.low_water && self.in_flight.is_none() && self.upcoming.is_empty()
     }
 
-    /// Begins a grab and returns how many ids to ask for, within `steps`, the tag's bounds now.
+    /// Begins a grab and returns how many ids to ask for, within `steps`, the tag's current bounds.
     ///
-    /// `demand` is how many ids callers wait for. The size covers it as far as `steps` allow, whatever is held and even
-    /// above the sizing's own cap.
+    /// `demand` is how many ids callers wait for. The size covers the demand as far as `steps` allows, whatever the
+    /// buffer holds, and even above the sizing's own cap.
     ///
     /// # Panics
     /// If a grab is in flight.
@@ -238,13 +237,13 @@ impl SegmentBuffer {
         }
     }
 
-    /// Gives no id below `floor` from now on. Ids below it are skipped, and so wasted: the held ones, and ids that the
-    /// grab in flight may bring, because its entry may have come before the floor was known.
+    /// Gives no id below `floor` from now on. Skips, and so wastes, the ids below it: the held ones, and those that the
+    /// grab in flight may bring, because its entry may precede the floor.
     pub fn rise_to(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
         let skipped = self.floor.min(self.current.end).saturating_sub(self.cursor);
         self.cursor += skipped;
-        // The rate of use counts only ids that were given.
+        // Only ids that were given count as used.
         self.current.start += skipped;
         self.skip_upcoming();
     }
@@ -291,7 +290,7 @@ impl SegmentBuffer {
         }
     }
 
-    /// How far the held ids reach. It moves nothing.
+    /// How far the held ids reach. Moves nothing.
     pub fn outlook(&self, now_ms: u64) -> Outlook {
         let left = self.current.end - self.cursor;
         let ids_to_grab = match self.upcoming.back() {

@@ -1,20 +1,21 @@
 //! How many ids the next grab reserves.
 //!
 //! What any node holds should last about a quarter of an hour: long enough to ride out an outage of the quorum, short
-//! enough that a crash wastes little. What the leader holds of a strict tag is of no use in an outage, and the next
-//! leader wastes it: it should last for some commits, and not longer. Leaf finds the size by doubling and halving, as
-//! this does, beginning with two grabs of the tag's own step. Doubling alone catches up with a hundredfold surge only
-//! at the seventh grab, so the rate measured in the current segment may raise the size at once. A grab that begins in
-//! the first moments of a surge measures mostly the time before it and may miss the surge; the next grab does not.
+//! enough that a crash wastes little. What the leader holds of a strict tag is useless in an outage, and a change of
+//! leaders wastes it: it should last for a few commits, and no longer. Like Leaf, this module finds the size by
+//! doubling and halving, beginning with two grabs of the tag's own step. Doubling alone catches up with a hundredfold
+//! surge only at the seventh grab, so the rate measured in the current segment may raise the size at once. A grab that
+//! begins in the first moments of a surge measures mostly the time before it and may miss the surge; the next grab does
+//! not.
 //!
-//! A few ids show no rate: one id, just given, looks like one a second. So a measured rate raises a size only as far as
-//! the ids that were given so far bear it, by their square. A tag that is hardly used grows by doubling alone; under
-//! full load the square stands in the way of two or three grabs. No size exceeds the tag's `step_max`.
+//! A few ids show no rate: one id, just given, looks like one a second. So the ids given so far limit, by their square,
+//! how far a measured rate raises a size. A tag that is hardly used grows by doubling alone; under full load the square
+//! limits only two or three grabs. No size exceeds the tag's `step_max`.
 
 use crate::limits::STEP_MAX;
 use crate::steps::Steps;
 
-/// How long the ids of one grab last, and how many they are at most.
+/// How long the ids of one grab last, and how many there are at most.
 struct Pace {
     /// A segment that lasted less doubles the next one; a size covers the measured rate for this long.
     lasts_ms_min: u64,
@@ -24,18 +25,18 @@ struct Pace {
     size_max: u32,
 }
 
-/// Of what any node holds.
+/// For what any node holds.
 const HELD: Pace =
     Pace { lasts_ms_min: 15 * 60 * 1000, lasts_ms_max: 30 * 60 * 1000, size_max: 1_000_000 };
-/// Of what the leader holds.
+/// For what the leader holds.
 const LED: Pace = Pace { lasts_ms_min: 1_000, lasts_ms_max: 10_000, size_max: 1 << 18 };
 
-/// A size is at most one in this many ids of the whole line, unless the tag's own step is larger. So only a small
-/// part of a short line is held by some nodes while others come to its end, or is lost with a process.
+/// A size is at most one in this many ids of the whole line, unless the tag's own step is larger. So of a short line,
+/// nodes hold only a small part while others reach its end, and a process takes only a small part with it.
 const LINE_PARTS: u64 = 1_000;
 /// Shortest time to measure a rate over, so that the first ids of a segment do not look like a flood.
 const RATE_MS_MIN: u64 = 1000;
-/// With this many ids given, a measured rate may reserve as many again; with ten times as many, a hundred times that.
+/// After this many ids, a measured rate may reserve as many again; after ten times as many, a hundred times that.
 const BEARING_IDS: u64 = 10;
 /// How many grabs reserve the tag's own step before sizes begin to move.
 const UNSIZED_GRABS: u8 = 2;
@@ -54,7 +55,7 @@ pub(super) struct Use {
 /// Chooses the sizes of the grabs of one tag on one node.
 #[derive(Debug)]
 pub(super) struct Sizing {
-    /// What the tag says of grabs, as this node last learned it: the bounds of every size.
+    /// The tag's bounds of grabs, as this node last learned them: the bounds of every size.
     steps: Steps,
     /// Largest size of this line.
     size_max: u32,
@@ -62,7 +63,7 @@ pub(super) struct Sizing {
     size: u32,
     /// Grabs installed since `step` became the tag's own, up to [`UNSIZED_GRABS`].
     grabs: u8,
-    /// Whether the leader holds what is grabbed.
+    /// Whether the leader holds what it grabs.
     is_led: bool,
     /// When the latest grab was installed; `None` before the first.
     installed_ms: Option<u64>,
@@ -101,7 +102,7 @@ impl Sizing {
         steps.size(by_lifetime.max(capped(by_rate)).min(self.size_max))
     }
 
-    /// Notes that a grab of `size` was installed, and what the tag says of grabs.
+    /// Records that a grab of `size` was installed, and the tag's bounds of grabs.
     pub(super) fn installed(&mut self, now_ms: u64, steps: Steps, size: u32) {
         self.observe(steps);
         self.size = steps.size(size);
@@ -130,7 +131,7 @@ impl Sizing {
     }
 }
 
-/// `ids`, or as many as one grab may ask for.
+/// `ids`, or the most that one grab may ask for.
 pub(super) fn capped(ids: u64) -> u32 {
     ids.min(u64::from(STEP_MAX)) as u32
 }
