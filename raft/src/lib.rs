@@ -5,19 +5,19 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority |
-//! | `estimate` | How long something has been taking, estimated as TCP estimates its round trip |
+//! | `estimate` | How long something takes, estimated the way TCP estimates its round trip |
 //! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements |
-//! | `leader_requests` | [`LeaderRequests`], the trait that the user of this crate implements to answer the members' requests to the leader |
-//! | `transport` | The trait that carries frames between nodes, TCP, and the proof of who is at the other end |
+//! | `leader_requests` | [`LeaderRequests`], the trait that the user of this crate implements so that a leader can answer members' requests |
+//! | `transport` | The trait that carries frames between nodes, TCP, and the proof of which node is at the other end |
 //! | `options` | [`Options`], [`Tuning`] and the clock |
 //! | `stop` | A handle that lets any part of a node stop the node |
-//! | `types` | openraft's type parameters, and the bounds of what is sent and stored |
+//! | `types` | openraft's type parameters, and the bounds of messages and records |
 //! | `message` | All messages between nodes |
 //! | `two_phase_commit` | The rules of bootstrap, without I/O |
 //! | `given_votes` | The votes that this node may have given, before openraft's metrics show them |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk |
-//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what |
+//! | `identity` | Which node this is, what its store is prepared for, whose messages it accepts, which node may send what |
 //! | `peers` | What messages show about the peers: clocks, contact, reachability, and how long messages and syncs take |
 //! | `client` | Calls to peers, by this node's tasks and by openraft |
 //! | `core` | The parts that all tasks share, and the few operations that several tasks need |
@@ -25,7 +25,7 @@
 //! | `election` | Campaigns, votes and heartbeats |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a restarted member comes back |
 //! | `membership` | Changes of the membership, the leader and the level |
-//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, and whether another node would lead better |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, and a check whether another node would lead better |
 //! | `rpc_handler` | What a node does with its peers' requests |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] |
 //! | `offline` | Reading a stopped node's directory; making the directory of a new cluster's only node |
@@ -35,15 +35,15 @@
 //! **Where to look.** A proposal passes through `node` ([`Handle::propose`]), `core` (the check), `batcher` and
 //! `raft_storage` (the log, and the state machine that applies it). If another node leads, `batcher` forwards the
 //! proposal to that node, where `rpc_handler` (`propose_for_peer`) passes it through the same check to that node's
-//! `batcher`. A vote is judged in `rpc_handler` (`vote_for`), which then calls `Raft::vote`. openraft's core awaits
-//! `save_vote` of the log store in `raft_storage`, and only then does `Raft::vote` return, so a vote is on disk
-//! before it is answered. As soon as this node's data directory may not be the one that the cluster takes it for,
-//! `identity` stops the node.
+//! `batcher`. `rpc_handler` (`vote_for`) judges a request for a vote, then calls `Raft::vote`. openraft's core awaits
+//! `save_vote` of the log store in `raft_storage`, and only then does `Raft::vote` return, so a vote is on disk before
+//! the node answers. As soon as this node's data directory may not be the one that the cluster takes it for, `identity`
+//! stops the node.
 //!
-//! `DESIGN.md` ends with a table of the words that have a special meaning in this crate.
+//! `DESIGN.md` ends with a glossary of this crate.
 //!
-//! **Architecture invariant:** this crate is the only user of openraft and knows nothing about ids,
-//! tags or HTTP clients; commands and replies are bytes. `DESIGN.md` has the reasons.
+//! **Architecture invariant:** this crate is the only user of openraft, and knows nothing about ids, tags or HTTP
+//! clients; commands and replies are bytes. `DESIGN.md` gives the reasons.
 
 mod batcher;
 mod bootstrap;

@@ -1,12 +1,13 @@
 //! Sends a leader's new entries to its followers while its own disk is still writing them (Raft thesis, 10.2.1).
 //!
 //! openraft replicates entries only once they are on the leader's disk, so a commit would take two syncs in a row: the
-//! leader's, and then a follower's. This part sends a follower openraft's next message one sync earlier. When openraft
-//! comes to send that message, the answer is there or on its way, and nothing is sent a second time.
+//! leader's, and then a follower's. This module sends a follower openraft's next message one sync earlier. When
+//! openraft gets to that message, the answer has arrived or is on its way, and this node sends nothing twice.
 //!
-//! openraft still counts this node towards a quorum only after its own sync, and a follower only once openraft gets
+//! openraft still counts this node towards a quorum only after this node's own sync, and a follower only once it gets
 //! the follower's answer. But a follower may hold entries that the leader loses in a power cut. Two entries must not
-//! have the same term and index, so a leader that restarts never goes on in its term: see `LogStore::without_leadership`.
+//! have the same term and index, so a leader that restarts never leads again in the same term: see
+//! `LogStore::without_leadership`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,7 +20,7 @@ use crate::raft_storage::LogObserver;
 use crate::runtime::Spawner;
 use crate::types::{RaftEntry, RaftLogId, RaftVote};
 
-/// The followers of this node, and the end of its log.
+/// The followers of this node, and the end of its own log.
 pub(crate) struct EarlyAppends {
     node_id: u64,
     followers: Mutex<BTreeMap<u64, Weak<Follower>>>,
@@ -45,14 +46,14 @@ impl EarlyAppends {
         self.vote.lock().leader_id == vote.leader_id
     }
 
-    /// Adds a follower that has accepted entries, in place of an earlier one with its id.
+    /// Adds a follower that has accepted entries, in place of an earlier one with the same id.
     pub(super) fn add(&self, id: u64, follower: &Arc<Follower>) {
         let mut followers = self.followers.lock();
         followers.retain(|_, follower| follower.strong_count() > 0);
         followers.insert(id, Arc::downgrade(follower));
     }
 
-    /// How far a follower's log equals this leader's, by answers that openraft may not have got yet.
+    /// How far a follower's log equals this leader's, according to answers that openraft may not have got yet.
     pub(crate) fn reached(&self, id: u64, vote: RaftVote) -> Option<RaftLogId> {
         let follower = self.followers.lock().get(&id).and_then(Weak::upgrade);
         follower.and_then(|follower| follower.reached().under(vote))
@@ -75,7 +76,7 @@ impl EarlyAppends {
             };
             Spawner::current().spawn(async move {
                 let then = Reached::by(&message);
-                // openraft sends the message again, and deals with any other answer itself.
+                // After any other answer, openraft sends the message again and deals with its answer.
                 if let Ok(AppendEntriesResponse::Success) = follower.append(message).await {
                     follower.has_reached(then);
                 }
@@ -98,7 +99,7 @@ impl LogObserver for EarlyAppends {
             log.last = Some(last.log_id);
             before
         };
-        // Only an entry that this node wrote in the same term is certainly the one before.
+        // Only an entry that this node wrote in the same term is certain to precede the first.
         let follows = |prev: &RaftLogId| {
             prev.leader_id == first.log_id.leader_id
                 && prev.leader_id.node_id == self.node_id

@@ -1,4 +1,4 @@
-//! A member that gets messages from this node: how a message is sent, and how far the member's log has come.
+//! A member that gets messages from this node: how this node sends a message, and how far the member's log reaches.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::peers::PeerObservations;
 use crate::runtime::MESSAGE_MAX;
 use crate::types::{Member, RaftLogId, RaftVote, Types};
 
-/// How often an unanswered message is checked for having been lost.
+/// How often the sender checks whether an unanswered message is lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 
 /// A member that gets messages from this node.
@@ -32,10 +32,10 @@ pub(super) struct Follower {
 /// How far the log of a follower is known to equal the leader's.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reached {
-    /// The vote of the leader that the follower answered.
+    /// The vote of the leader whose message the follower answered.
     vote: RaftVote,
     last: Option<RaftLogId>,
-    /// The commit index that the follower was sent.
+    /// The commit index in that leader's message.
     pub(super) committed: Option<RaftLogId>,
 }
 
@@ -46,12 +46,13 @@ impl Reached {
         Self { vote: message.vote, last, committed: message.leader_commit }
     }
 
-    /// How far the follower's log equals that of the leader with this vote.
+    /// How far the follower's log equals the log of the leader with this vote.
     pub(super) fn under(&self, vote: RaftVote) -> Option<RaftLogId> {
         self.last.filter(|_| self.vote == vote)
     }
 
-    /// Whether this is as far as `other` under the same leader, so that a follower here needs nothing to get there.
+    /// Whether this reaches at least as far as `other` under the same leader, so that the follower needs no message to
+    /// get there.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.vote == other.vote && self.last >= other.last
     }
@@ -62,8 +63,8 @@ impl Reached {
 #[error("no quorum answers this leader")]
 struct WithoutQuorum;
 
-/// The error that openraft gets for a message that takes longer than usual while its receiver does not report that it
-/// is writing.
+/// The error that openraft gets for a message without an answer in the usual time, whose receiver does not report that
+/// it is writing.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer, and the receiver is not writing it")]
 struct Unanswered;
@@ -79,7 +80,7 @@ impl Follower {
         Self { client, heard, target, member, turn, reached }
     }
 
-    /// How far the member's log equals this node's, by what it has answered.
+    /// How far the member's log equals this node's, according to its answers.
     pub(super) fn reached(&self) -> Reached {
         *self.reached.lock()
     }
@@ -107,8 +108,8 @@ impl Follower {
         Ok(response)
     }
 
-    /// Sends a message and waits until it is answered or lost. A receiver that reports that it is writing gets the
-    /// time that its disk needs: a second copy of the message would only wait behind the first.
+    /// Sends a message, and waits for the answer or until the message counts as lost. A receiver that reports that it
+    /// is writing gets the time that its disk needs: a second copy of the message would only wait behind the first.
     pub(super) async fn call<E: std::error::Error>(
         &self,
         request: Request,
@@ -116,7 +117,7 @@ impl Follower {
         let (sent, weather) = (Instant::now(), self.heard.weather());
         let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
         let called = loop {
-            // Each heartbeat answer may move this.
+            // Each answer to a heartbeat may move this.
             let lost_at = weather.lost_at(self.target, sent).min(Instant::now() + LOOK_INTERVAL);
             tokio::select! {
                 biased;
@@ -129,7 +130,7 @@ impl Follower {
             }
         };
         called.map_err(|error| match error {
-            // openraft leaves an unreachable peer alone for a while, but asks again at once if only the answer was
+            // openraft leaves an unreachable peer alone for a while, but sends again at once if only the answer was
             // late.
             CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
             CallError::Unreachable { .. }
