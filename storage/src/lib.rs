@@ -1,7 +1,7 @@
 //! How bytes survive: the replicated log, a few named values, snapshots, and the one binary encoding.
 //!
 //! The log is a mirrored, double-buffered write-ahead log that checkpoints into sled. Everything here is synchronous
-//! and deals in bytes; their meaning is the caller's concern. Only this crate uses sled and bincode.
+//! and deals in bytes; what they mean is up to the caller. Only this crate uses sled and bincode.
 //!
 //! A data directory holds
 //!
@@ -9,15 +9,15 @@
 //! | --- | --- | --- |
 //! | `lock` | [`DataDir`] | locked while a process uses the directory |
 //! | `identity` | [`DataDir`] | store id, number of openings, owner, its own inode, format |
-//! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: two files that are filled in turn, each in two copies |
+//! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: two files that the engine fills in turn, each in two copies |
 //! | `log-a/`, `log-b/` | [`SledEngine`] | the checkpoints in sled: the records of the log, and the [`MetaKey`] values |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
-//! | `hot-tags`, `last-backup` | the caller | hints for its next start, which nothing here reads |
+//! | `hot-tags`, `last-backup` | the caller | hints for its next start, which this crate does not read |
 //!
-//! **What is acknowledged is there.** After [`LogEngine::sync`] has returned, a process kill or a power cut at any
-//! later moment leaves a directory that opens with exactly the synced content, or with one batch of later operations
-//! more. A directory that was altered in another way opens with everything that was acknowledged, or is refused as
-//! [`StorageError::Damaged`]; it never opens with less. `DESIGN.md` gives the reason for each step, crash point by
+//! **Acknowledged content is never lost.** After [`LogEngine::sync`] has returned, a kill or a power cut at any later
+//! moment leaves a directory that opens with exactly the synced content, or with one more batch of later operations. A
+//! directory that was altered in any other way opens with everything that was acknowledged, or not at all
+//! ([`StorageError::Damaged`]); it never opens with less. `DESIGN.md` gives the reason for each step, crash point by
 //! crash point.
 //!
 //! A sync passes through [`LogEngine::sync`], `SledEngine::commit`, `Wal::write` and `WalFile::write`, whose
@@ -31,8 +31,8 @@
 //! | `log_engine` | the interface of a log engine |
 //! | `data_dir` | a data directory: its lock, its owner, how often it was opened |
 //! | `snapshot` | the current snapshot |
-//! | `record` | one record as it is stored, chained to the record before |
-//! | `manifest` | everything that the log holds besides the records, as one small value |
+//! | `record` | one stored record, chained to the record before |
+//! | `manifest` | everything in the log except the records, as one small value |
 //! | `batch` | the operations between two syncs |
 //! | `wal` | the write-ahead log: two files filled in turn, each in two copies |
 //! | `batches` | the batches that an opening found in the write-ahead log |
@@ -42,7 +42,7 @@
 //! | `open` | opening the log after any crash |
 //! | `recent` | the records that a checkpoint still lacks, in memory |
 //! | `engine` | the log engine |
-//! | `stopped` | reading a stopped node's directory without writing; making a directory that is complete or absent |
+//! | `stopped` | reading a stopped node's directory without writing; creating a directory that is either complete or absent |
 //! | `fuzzing` | entry points for `tests/fuzz` |
 
 mod batch;
