@@ -11,8 +11,8 @@
 //!
 //! 1. **Apply is the only writer of a watermark, and only ever raises it.** So intervals never overlap.
 //!    ([`mintleaf_core::state`])
-//! 2. **An interval is used only after its entry is committed**: on disk, really on disk, on a quorum. So no later
-//!    leader can give it again. (`mintleaf_raft`, `mintleaf_storage`)
+//! 2. **An interval is used only after its entry is committed**: really on disk, on a quorum. So no later leader can
+//!    give it out again. (`mintleaf_raft`, `mintleaf_storage`)
 //! 3. **An interval goes to one proposal of one process start, once.** A lost reply, a timeout or a crash wastes
 //!    the interval; no node asks for the same one again. A repeated proposal reserves another interval. ([`replica`])
 //! 4. **Inside a process, one cursor walks an interval, upward only.** ([`mintleaf_core::segment`],
@@ -20,17 +20,17 @@
 //! 5. **Nothing is carried over a restart.** Intervals live in memory only.
 //!
 //! A **snowflake** worker id has a number line of milliseconds. Its watermark is the fence, and its intervals are
-//! windows. The five lines hold for it with one exception: a process that no longer needs a worker id gives back the end
-//! of its last window, and the fence falls to where that end began. The process stops stamping before it asks, and gives
-//! back no millisecond that it has stamped. `core/src/state/worker_entry.rs` accepts this from the holder alone, and
-//! never lowers the fence below the start of that window. So no millisecond that an id may show is given twice. One more
-//! watermark lies under the lines of all worker ids, the snowflake floor: no later window begins below it.
+//! windows. The five rules hold for it with one exception: a process that no longer needs a worker id gives back the
+//! unused end of its last window, and the fence falls to the start of that end. The process stops stamping before it
+//! asks, and gives back no millisecond that it has stamped. `core/src/state/worker_entry.rs` accepts this only from the
+//! holder, and never lowers the fence below the start of that window. So no two processes get a millisecond that an id
+//! may show. One more watermark bounds all worker ids, the snowflake floor: no later window begins below it.
 //!
-//! A **register** gives the number and its key in one command, and the same key finds it again: nothing is reserved, so
-//! nothing is wasted, and line 3 holds because a number goes to a key in place of a proposal.
+//! A **register** records a number and its key in one command, and the same key finds it again. It reserves nothing, so
+//! it wastes nothing, and rule 3 holds because a number goes to a key instead of a proposal.
 //!
-//! None of the five lines mentions a clock, an expiry, or which node leads. Clocks decide when to ask for more, never
-//! what may be handed out. In doubt a node stops; it never guesses.
+//! None of the five rules mentions a clock, an expiry, or which node leads. Clocks decide when to ask for more, never
+//! what to hand out. In doubt a node stops; it never guesses.
 //!
 //! `docs/architecture.md` follows a request and a grab through the code.
 //!
@@ -43,15 +43,15 @@
 //! src/      how ids are served     this crate
 //! ```
 //!
-//! The `lib.rs` of each crate has a map like the one below. What a reader looks for in the lower crates first:
+//! The `lib.rs` of each crate has a map like the one below. The places in the lower crates that readers look for first:
 //!
 //! | what | where |
 //! | --- | --- |
-//! | An id is handed out: the cursor of a segment, and of a worker id. | `core/src/segment.rs`, `core/src/snowflake/generator.rs` |
+//! | The cursor that hands out ids: of a segment, and of a worker id. | `core/src/segment.rs`, `core/src/snowflake/generator.rs` |
 //! | A watermark rises. | `core/src/state/watermark.rs` |
-//! | Proposals are put into batches and sent to the leader. | `raft/src/batcher.rs` |
-//! | Messages of peers arrive, forwarded proposals among them. | `raft/src/rpc_handler/handler.rs` |
-//! | Votes and entries reach the disk before they are answered. | `raft/src/raft_storage/log_store.rs` |
+//! | A node batches proposals and sends them to the leader. | `raft/src/batcher.rs` |
+//! | Messages from peers arrive, including forwarded proposals. | `raft/src/rpc_handler/handler.rs` |
+//! | Votes and entries reach the disk before the node answers them. | `raft/src/raft_storage/log_store.rs` |
 //! | `fdatasync` is called: `LogEngine::sync`, `SledEngine::commit`, `Wal::write`, `WalFile::write`. | `storage/src/wal/file.rs` |
 //! | Nodes prove to each other which node they are, over TLS 1.3. | `raft/src/transport/tls/verifier.rs` |
 //!
@@ -63,11 +63,11 @@
 //! | [`version`] | The name of this build |
 //! | `text` | Addresses, %-escapes and points in time, as text |
 //! | [`machine`] | The machine's clocks, as a trait; its random numbers |
-//! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them |
+//! | [`leaf_tables`] | Reads the tables of Leaf and tinyid from dumps and spreadsheets |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus |
 //! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file |
 //! | [`connection`] | A client's connection below its protocol: TLS, buffers, unread answers, idle and slow clients |
-//! | [`replica`] | The replicated log, with types: commands in, responses out; a new cluster made of a backup |
+//! | [`replica`] | The replicated log, with types: commands in, responses out; a new cluster made from a backup |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people |
 //! | [`resp`] | The Redis protocol |
@@ -83,24 +83,24 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | tag, `biz_tag` | The name of one sequence of ids. |
-//! | step, `step_max` | The fewest ids that a grab of a tag reserves, and the most if there is such a bound. |
-//! | watermark, `max_id` | The first id of a tag that is not reserved yet. It only rises, even over a deletion. |
+//! | step, `step_max` | The fewest ids that a grab of a tag reserves, and the most, if the tag has such a bound. |
+//! | watermark, `max_id` | The first id of a tag that is not reserved yet. It only rises, even if the tag is deleted and created again. |
 //! | grab | The command that raises a watermark, and its round trip through the log. |
-//! | segment | The ids of one committed grab. A node holds two of a tag: one to hand out, and the next. |
+//! | segment | The ids of one committed grab. A node holds two per tag: the one that it hands out, and the next. |
 //! | slot | A tag on one node: its two segments, and the callers that wait for ids. |
-//! | shape | What makes a tag other than plain: strict order, keys, periods, a format, hidden ids. |
-//! | line | One number line of a shaped tag: its only one, or that of a period, or that of a section. |
-//! | number | What a line counts. An id is made of a number; a plain tag's ids are its numbers. |
+//! | shape | What distinguishes a tag from a plain one: strict order, keys, periods, a format, hidden ids. |
+//! | line | One number line of a shaped tag: its only one, or that of a period or a section. |
+//! | number | What a line counts. Each id is made from a number; a plain tag's ids are its numbers. |
 //! | strict | Of a tag: its ids rise over the whole cluster, because only the leader hands them out. |
-//! | round | Messages to a quorum that confirm that a node leads. A strict id waits for one that began after its request. |
+//! | round | Messages by which a quorum confirms that a node leads. A strict id waits for a round that began after its request. |
 //! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |
 //! | register | A tag whose numbers have no gap, each given to a key for good. |
 //! | worker id | The part of a snowflake id that no two processes share at a time. |
-//! | window | Milliseconds of one worker id that belong to one process alone. |
+//! | window | Milliseconds of one worker id that belong to one process only. |
 //! | fence | The watermark of a worker id: no process has stamped this millisecond or a later one. |
-//! | snowflake floor | The watermark under all worker ids: no later window begins below it. |
+//! | snowflake floor | The watermark of all worker ids together: no later window begins below it. |
 //! | level | Which formats of the log all members can read. An operator raises it after an upgrade. |
-//! | advance | How far a restore raised every line, so that no id repeats that was given after the backup. |
+//! | advance | How far a restore raised every line, so that ids handed out after the backup do not repeat. |
 
 pub mod access;
 pub mod cli;

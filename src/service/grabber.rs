@@ -1,4 +1,4 @@
-//! The task that grabs what this node holds by itself: the grabs of many tags travel together.
+//! The task that grabs the ids that this node alone holds. It proposes the grabs of many tags together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use super::tag_table::TagTable;
 use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
-/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that arrive while it
-/// is under way form the next.
+/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; those that arrive while it is
+/// under way form the next.
 const PROPOSALS_MAX: usize = 3;
-/// Pause before a failed grab that a caller waits for is made again.
+/// How long the task waits before it repeats a failed grab that a caller waits for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The slots that ask for a grab. Each slot asks at most once until its grab has begun, which bounds
@@ -30,22 +30,22 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct GrabQueue(mpsc::UnboundedSender<Arc<Slot>>);
 
 impl GrabQueue {
-    /// Asks for a grab. The queue closes only when the node stops; then a caller that waits for ids is
-    /// answered at its deadline.
+    /// Asks for a grab. The queue closes only when the node stops; a caller that waits for ids then gets an answer at
+    /// its deadline.
     #[inline]
     pub(super) fn ask(&self, slot: &Arc<Slot>) {
         let _ = self.0.send(Arc::clone(slot));
     }
 }
 
-/// The task that grabs, and that of the leader; they are aborted when this is dropped.
+/// The grabber's task and the leader's; dropping this aborts both.
 pub struct ServiceTask {
     pub(super) grabs: JoinHandle<Result<(), JoinError>>,
     pub(super) leader: JoinHandle<Result<(), JoinError>>,
 }
 
 impl ServiceTask {
-    /// Resolves, with the reason, when a grab has met a broken invariant: the node must not go on.
+    /// Resolves, with the reason, when a task has met a broken invariant: the node must stop.
     pub async fn ended(&mut self) -> StopReason {
         let ended = tokio::select! {
             ended = &mut self.grabs => ended,
@@ -62,7 +62,7 @@ impl Drop for ServiceTask {
     }
 }
 
-/// Carries out the grabs that slots ask for.
+/// Makes the grabs that slots ask for.
 pub(super) struct Grabber {
     replica: Arc<Replica>,
     table: Arc<TagTable>,
@@ -87,7 +87,7 @@ impl Grabber {
     /// Runs until the task is aborted.
     ///
     /// # Errors
-    /// When a grab met a broken invariant; the node must stop then.
+    /// When a grab has met a broken invariant; the node must then stop.
     async fn run(
         self: Arc<Self>,
         mut asked: mpsc::UnboundedReceiver<Arc<Slot>>,
@@ -126,8 +126,8 @@ impl Grabber {
         self.retry_later(failed).await;
     }
 
-    /// Sizes every grab by its tag's bounds in this node's copy. A tag that the copy does not show
-    /// yet is grabbed with size 1, which the log raises to the tag's step.
+    /// Sizes every grab by its tag's bounds in this node's copy. For a tag that the copy does not show yet, the size is
+    /// 1, which the log raises to the tag's step.
     fn begin(&self, slots: Vec<Arc<Slot>>) -> (Vec<Arc<Slot>>, Vec<Command>) {
         let mut begun = Vec::with_capacity(slots.len());
         let mut commands = Vec::with_capacity(slots.len());
@@ -155,7 +155,7 @@ impl Grabber {
             }
             // This node's copy did not show the shape yet. The caller asks again, and finds it.
             Err(Refused::UnknownTag | Refused::OtherShape) => self.table.forget(slot),
-            // The entry was stamped when another period was. The callers look again which one is now.
+            // The entry's time lies in another period. The callers look up the current one again.
             Err(Refused::PeriodClosed) => self.table.drop_line(slot),
             Err(Refused::PeriodOver) => {
                 let period = slot.period().unwrap_or_default();
@@ -167,7 +167,7 @@ impl Grabber {
         }
     }
 
-    /// Grabs once more for the slots among these that a caller waits at.
+    /// Asks for another grab for those of these slots at which a caller waits.
     async fn retry_later(&self, failed: Vec<Arc<Slot>>) {
         let mut waited_for = failed;
         waited_for.retain(|slot| slot.grab_failed());

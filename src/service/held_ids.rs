@@ -1,4 +1,4 @@
-//! Ids that are buffered: taken without a wait.
+//! Ids that the node already holds, which callers take without waiting.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -9,10 +9,9 @@ use super::source::Source;
 use super::tag_table::{PinnedTags, TagTable};
 use crate::metrics::{Metrics, Mode};
 
-/// Takes ids that this node holds, of any tags. Never waits.
+/// Takes ids of any tags that this node holds. Never waits.
 ///
-/// A value enters the table of tags once, and counts all ids that it handed out when it is dropped. So it must not be
-/// kept across a wait.
+/// A value pins the table of tags once, and on drop counts all ids that it handed out. So do not keep it across a wait.
 pub struct HeldIds<'a> {
     tags: PinnedTags<'a>,
     grabs: &'a GrabQueue,
@@ -26,8 +25,8 @@ impl<'a> HeldIds<'a> {
         Self { tags: table.pin(), grabs, metrics, handed_out: Cell::new(0) }
     }
 
-    /// The next ids of a tag without a gap, if one is held: up to `count_max`, which is 1 or more.
-    /// `None` says nothing about the tag.
+    /// The next ids of a tag without a gap, if the node holds any: up to `count_max`, which is 1 or more. `None` says
+    /// nothing about the tag.
     #[inline]
     pub fn take(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
         let ids = self.take_from(tag, |slot| slot.take_some(count_max))?;
@@ -35,7 +34,7 @@ impl<'a> HeldIds<'a> {
         Some(ids)
     }
 
-    /// The next `count` ids of a tag, in as many ranges as it takes, if as many are held.
+    /// The next `count` ids of a tag, in as many ranges as needed, if the node holds that many.
     pub fn take_exactly(&self, tag: &str, count: u64) -> Option<Vec<Range<u64>>> {
         let ids = self.take_from(tag, |slot| slot.take_exactly(count))?;
         self.count(count);

@@ -3,17 +3,18 @@
 //!
 //! ```text
 //! keys       what callers ask of sequences
-//! request    what is asked of the leader, the outcomes, and how both travel
-//! confirmed  the rule: whether a request that a round covers may get numbers of an interval
+//! request    what nodes ask of the leader, the outcomes, and how both travel
+//! confirmed  the rule: whether a request that a round covers may get numbers from an interval
 //! holdings   what this process holds: intervals of one term
-//! ledger     the requests that wait, and what can be given to them
+//! ledger     the requests that wait, and what they can get
 //! engine     the task: rounds, grabs, messages to the leader
 //! ```
 //!
-//! Only the leader hands out, from what entries of its present term reserved for this process start. For each batch of
-//! requests it has a quorum confirm that it leads, by a round that began after they arrived; other nodes send it
-//! theirs, many in one message. It trusts no clock and no lease for that, and without a quorum nothing is given.
-//! `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `leader/tests/model.rs` searches it.
+//! Only the leader hands out ids, from what entries of its current term reserved for this process start. For each batch
+//! of requests it asks a quorum to confirm that it leads, in a round that begins after they arrived; other nodes send
+//! it their requests, many in one message. It trusts no clock and no lease for that, and gives nothing without a
+//! quorum. `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `leader/tests/model.rs` searches it for
+//! counterexamples.
 
 mod confirmed;
 mod engine;
@@ -51,16 +52,16 @@ use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 
-/// Batches that wait to be looked at; one more is turned away.
+/// Most batches that wait for the task; the node turns away one more.
 const QUEUE_MAX: usize = 10_000;
-/// Requests that wait at most, in all batches of this node and of members; a batch that has more is turned away.
-/// Requests of usual names take 250 bytes each, so all of them 50 MB.
+/// Most requests that wait, in all batches of this node and of members; the node turns away a batch that exceeds it. A
+/// request with usual names takes 250 bytes, so all of them take 50 MB.
 const REQUESTS_MAX: usize = 200_000;
-/// Requests of one batch at most, and their bytes: a caller with more makes several batches.
+/// Most requests in one batch, and most bytes: a caller with more makes several batches.
 const ASKED_MAX: usize = 512;
 const ASKED_BYTES_MAX: usize = 32 << 10;
 
-/// What is held and waited for, shared with the listener of the log.
+/// What this process holds and what callers wait for, shared with the listener of the log.
 #[derive(Clone)]
 pub(super) struct SharedLedger(Arc<Mutex<Ledger<WaitingCaller>>>);
 
@@ -69,7 +70,7 @@ impl SharedLedger {
         Self(Arc::new(Mutex::new(Ledger::new(counters))))
     }
 
-    /// Drops what is held of a tag, because it was deleted.
+    /// Drops what this process holds of a tag, because the tag was deleted.
     pub(super) fn drop_tag(&self, tag: &str) {
         self.0.lock().drop_tag(tag);
     }
@@ -79,7 +80,7 @@ impl SharedLedger {
         self.0.lock().rise_to(tag, mark);
     }
 
-    /// Drops all that is held.
+    /// Drops everything that this process holds.
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
     }
@@ -89,12 +90,13 @@ impl SharedLedger {
         self.0.lock().tags_held()
     }
 
-    /// What is held of each of these tags; `None` of a tag that is not strict, or that nothing is held of.
+    /// What this process holds of each of these tags; `None` for a tag that is not strict, or of which it holds
+    /// nothing.
     pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
         if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
     }
 
-    /// The first buffers of strict tags, at most `limit`, in the order of their tags.
+    /// The first buffers of strict tags, at most `limit`, ordered by tag.
     pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.0.lock().views(limit)
     }
@@ -104,7 +106,7 @@ impl SharedLedger {
         self.0.lock().watched(limit)
     }
 
-    /// Looks at the counters of keys.
+    /// Inspects the counters of keys.
     pub(super) fn counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
         look(self.0.lock().counters())
     }
@@ -116,11 +118,11 @@ pub(super) struct LeaderQueue {
     queue: mpsc::Sender<Batch<WaitingCaller>>,
     /// One permit for each request that may wait.
     places: Arc<Semaphore>,
-    /// How many calls there were.
+    /// How many calls there were so far.
     calls: Arc<AtomicU64>,
 }
 
-/// What the task is started with.
+/// What the task needs to start.
 pub(super) struct LeaderParts {
     pub(super) replica: Arc<Replica>,
     pub(super) clock: Arc<dyn Clock>,
@@ -145,12 +147,12 @@ impl LeaderQueue {
         Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)), calls: Arc::default() }
     }
 
-    /// Asks for what requests want, and returns an outcome for each, in their order. The requests count as having
-    /// arrived by now: no number that was answered before this call is higher than any of theirs. Those of one line or
-    /// key get their numbers in turn.
+    /// Asks for what the requests want, and returns an outcome for each, in the same order. The requests count as
+    /// arrived with this call: each of their numbers is higher than any number of its line that was answered
+    /// before. Requests for one line or key get their numbers in turn.
     ///
     /// # Errors
-    /// [`Error::Overloaded`]; [`Error::Unavailable`] where no leader with a quorum answered by the deadline.
+    /// [`Error::Overloaded`]; [`Error::Unavailable`] if no leader with a quorum answered by the deadline.
     pub(super) async fn ask(
         &self,
         requests: Vec<Request>,
@@ -202,11 +204,11 @@ impl LeaderRequests for LeaderQueue {
             if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
                 return None;
             }
-            // The member's calls are not kept apart here: their requests for one line are answered in turn.
+            // The leader does not keep the member's calls apart: it answers their requests for one line in turn.
             let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
             let answered = match self.send(call, requests, deadline, true) {
                 Ok(answered) => answered.await.ok()?,
-                // The callers get the refusal at once. Without an answer the member would ask again until their
+                // The callers get the refusal at once. Without an answer, the member would ask again until their
                 // deadlines.
                 Err(_) => vec![Err(Refused::Overloaded); count],
             };
@@ -215,7 +217,7 @@ impl LeaderRequests for LeaderQueue {
     }
 }
 
-/// How many requests at the head of a list make one batch: one at least.
+/// How many requests at the head of a list make one batch: at least one.
 fn chunk(requests: &[Request]) -> usize {
     let mut bytes = 0;
     let fitting = requests.iter().take(ASKED_MAX).take_while(|request| {
@@ -225,8 +227,8 @@ fn chunk(requests: &[Request]) -> usize {
     fitting.count().max(1).min(requests.len())
 }
 
-/// Whether a member may ask for this. A grab of a line that no tag can have would fail, along with all the grabs that
-/// are proposed together with it.
+/// Whether a member may ask for this. A grab of a line that no tag can have would fail, along with all grabs proposed
+/// together with it.
 fn is_within_bounds(request: &Request) -> bool {
     match &request.wanted {
         Wanted::Ids { line, count, contiguous: _ } => {

@@ -1,8 +1,8 @@
 //! Registers: numbers without a gap, each given to a key for good.
 //!
-//! The log gives a key its number in one command, which changes nothing when it is carried out again. So a node that
-//! does not learn the outcome asks again, and so may the caller, with the same key. A key that this node's copy shows
-//! has its number for good, because the copy holds only what is committed; such a key needs no trip through the log.
+//! The log gives a key its number in one command, which changes nothing when it is applied again. So a node that does
+//! not learn the outcome asks again, and so may the caller, with the same key. A key in this node's copy has its number
+//! for good, because the copy holds only what is committed; such a key needs no trip through the log.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::metrics::Mode;
 pub struct Registered {
     /// The number.
     pub number: u64,
-    /// The period that it belongs to, where the register has periods.
+    /// The period that it belongs to, if the register has periods.
     pub period: Option<PeriodNumber>,
     /// The number as the tag's format writes it.
     pub text: String,
@@ -48,12 +48,13 @@ pub struct RegisterPage {
 }
 
 impl IdService {
-    /// The number of a key: the one that it has, or the next one, which is the key's from then on.
+    /// The number of a key: the one that it has, or the next one, which the key then keeps.
     ///
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a register; for a key without a number
-    /// [`Error::Frozen`], [`Error::OverRateLimit`], [`Error::TooManyKeys`], [`Error::Exhausted`]; [`Error::Unavailable`]
-    /// without a quorum: the key may have got a number, which the next call answers; [`Error::Overloaded`].
+    /// [`Error::Frozen`], [`Error::OverRateLimit`], [`Error::TooManyKeys`], [`Error::Exhausted`];
+    /// [`Error::Unavailable`] without a quorum: the key may have got a number, which the next call returns;
+    /// [`Error::Overloaded`].
     pub async fn register(&self, of: KeyName) -> Result<Registered, Error> {
         let deadline = self.replica.deadline(GRAB_MAX);
         for attempt in 0..2 {
@@ -66,7 +67,7 @@ impl IdService {
                 return Ok(found);
             }
             if let Err(refused) = self.admit_key(&lines) {
-                // The copy may be behind, and the key have a number that this caller is owed.
+                // The copy may be behind: the key may already have a number, which the caller must get.
                 self.replica.read_barrier(deadline).await?;
                 return self.found(&of, lines.shape()).ok_or(refused);
             }
@@ -93,7 +94,7 @@ impl IdService {
     }
 
     /// The keys whose numbers are above `after`, up to `limit`, in the order of their numbers: of one period, by
-    /// default the latest one with a number, where the register has periods.
+    /// default the latest one with a number, if the register has periods.
     ///
     /// # Errors
     /// [`Error::UnknownTag`]; [`Error::NotFound`] if the tag is not a register; [`Error::InvalidArgument`] for a period
@@ -138,7 +139,7 @@ impl IdService {
         lines.admit(1)
     }
 
-    /// Has the log give the key a number, or find the one that it has; `None` when the tag is gone.
+    /// Lets the log give the key a number, or find the one that it has. Returns `None` if the tag is gone.
     async fn give_number(
         &self,
         of: &KeyName,
@@ -205,7 +206,7 @@ impl IdService {
         self.known_register(tag).unwrap_or(Err(Error::UnknownTag))
     }
 
-    /// The register with this name; `None` for a tag that this node's copy does not show.
+    /// The register with this name; `None` if this node's copy does not show the tag.
     fn known_register(&self, tag: &BizTag) -> Option<Result<Arc<Lines>, Error>> {
         let source = match self.table.get(tag.as_str()) {
             Some(source) => Ok(source),
