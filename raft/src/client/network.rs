@@ -45,7 +45,7 @@ impl RaftNetworkFactory<Types> for NetworkFactory {
             identity: Arc::clone(&self.identity),
             transfer: Arc::clone(&self.transfer),
             early: Arc::clone(&self.early),
-            gets_early: false,
+            receives_early_appends: false,
             follower,
             commit_notice: CommitNotice::default(),
         }
@@ -58,15 +58,15 @@ pub(crate) struct Connection {
     transfer: Arc<LeadershipTransfer>,
     early: Arc<EarlyAppends>,
     /// Whether the member gets entries early. openraft has several ways to a member, and one of them carries entries.
-    gets_early: bool,
+    receives_early_appends: bool,
     follower: Arc<Follower>,
     commit_notice: CommitNotice,
 }
 
 /// The error that openraft gets in place of an answer whose later vote does not count.
 #[derive(Debug, thiserror::Error)]
-#[error("a later vote of one that is no voter of the leader's membership")]
-struct NoVoter;
+#[error("a later vote from a node that is not a voter of the leader's membership")]
+struct NotAVoter;
 
 /// The error that openraft gets when it replicates for a leadership that has ended.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl Connection {
     /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has no say. In
     /// particular, a learner that was a voter of an older membership must not depose leaders (compare the disruptive
     /// servers of the Raft thesis, 4.2.3).
-    fn may_depose<E: std::error::Error>(
+    fn ensure_may_depose<E: std::error::Error>(
         &self,
         vote: RaftVote,
     ) -> Result<(), RPCError<u64, Member, E>> {
@@ -92,17 +92,17 @@ impl Connection {
             return Ok(());
         }
         heard.contact().heard_later_vote(vote, Instant::now());
-        Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
+        Err(RPCError::Unreachable(Unreachable::new(&NotAVoter)))
     }
 
     /// Judges the answer to a message of a leader, with which the member was sent this commit index.
-    fn took<E: std::error::Error>(
+    fn check_answer<E: std::error::Error>(
         &mut self,
         response: AppendEntriesResponse<u64>,
         committed: Option<RaftLogId>,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, E>> {
         match &response {
-            AppendEntriesResponse::HigherVote(vote) => self.may_depose(*vote)?,
+            AppendEntriesResponse::HigherVote(vote) => self.ensure_may_depose(*vote)?,
             _ => self.commit_notice.arrived(committed),
         }
         Ok(response)
@@ -128,23 +128,23 @@ impl RaftNetwork<Types> for Connection {
         let (follower, then) = (Arc::clone(&self.follower), Reached::by(&rpc));
         if rpc.entries.is_empty() {
             let response = follower.append(rpc).await?;
-            return self.took(response, then.committed);
+            return self.check_answer(response, then.committed);
         }
         // Entries wait for those that are on their way, because the answer to those may be the answer to these.
         let _turn = follower.turn.lock().await;
         let reached = follower.reached();
         if reached.covers(&then) {
-            return self.took(AppendEntriesResponse::Success, reached.committed);
+            return self.check_answer(AppendEntriesResponse::Success, reached.committed);
         }
         let response = follower.append(rpc).await?;
         if let AppendEntriesResponse::Success = response {
             follower.has_reached(then);
-            if !self.gets_early {
+            if !self.receives_early_appends {
                 self.early.add(follower.target, &follower);
-                self.gets_early = true;
+                self.receives_early_appends = true;
             }
         }
-        self.took(response, then.committed)
+        self.check_answer(response, then.committed)
     }
 
     async fn install_snapshot(
@@ -159,7 +159,7 @@ impl RaftNetwork<Types> for Connection {
         match self.follower.call(Request::Snapshot(rpc)).await? {
             Response::Snapshot(response) => {
                 if response.vote > own {
-                    self.may_depose(response.vote)?;
+                    self.ensure_may_depose(response.vote)?;
                 }
                 Ok(response)
             }
