@@ -9,9 +9,15 @@
 //! - Its own model (`specification/tests.rs`) searches all that the rules of members allow: no committed entry is
 //!   lost, and no index has two. Without any one of these rules the search finds a loss.
 //! - The simulation sends every message between its nodes through here (`simulation::Overheard`).
+//!
+//! [`Forming`] is the same for the messages by which a cluster begins.
+
+mod forming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+pub use forming::{Forming, FormingStep};
 
 /// A leadership: a term, and the node that stands for it. Two nodes may stand in one term, in this order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -167,6 +173,12 @@ pub enum Refusal {
     NotHandedOver,
     /// A read that misses a commit from before it began.
     StaleRead,
+    /// A data directory that is prepared for one cluster says something in another.
+    TwoClusters,
+    /// A first membership with a founder that did not say that it was prepared.
+    NotPrepared,
+    /// A cluster begins though its coordinator aborted it, or the reverse.
+    Aborted,
 }
 
 impl fmt::Display for Refusal {
@@ -184,6 +196,9 @@ impl fmt::Display for Refusal {
             Self::Unanswered => "the follower never said so",
             Self::NotHandedOver => "no leader asked this candidate",
             Self::StaleRead => "the read misses an earlier commit",
+            Self::TwoClusters => "the node is prepared for another cluster",
+            Self::NotPrepared => "a founder is not prepared",
+            Self::Aborted => "the coordinator aborted the cluster",
         })
     }
 }

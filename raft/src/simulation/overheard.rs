@@ -11,14 +11,19 @@ use openraft::raft::{
 };
 
 use super::words::{answer_in_words, request_in_words};
-use crate::message::{Answer, Frame, Header, Incarnation, Lead, Origin, Request, Response};
-use crate::specification::{Agreement, Entry, LeaderId, LogId, Refusal, Step, Store, Voters};
+use crate::message::{
+    Answer, Frame, HandshakeReply, Header, Incarnation, Lead, Origin, Prepare, Request, Response,
+};
+use crate::specification::{
+    Agreement, Entry, Forming, FormingStep, LeaderId, LogId, Refusal, Step, Store, Voters,
+};
 use crate::types::{RaftEntry, RaftLogId, RaftMembership, RaftVote, Types};
 
 /// All that the nodes of a network have said, by cluster.
 #[derive(Default)]
 pub struct Overheard {
     clusters: BTreeMap<u128, Agreement>,
+    forming: Forming,
     /// By data directory, the latest incarnation that has said anything.
     incarnations: BTreeMap<u128, Incarnation>,
     steps: u64,
@@ -32,11 +37,22 @@ pub struct Asked {
     consent: Consent,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Consent {
+    /// The request is a handshake. These clusters had been offered before it was sent.
+    Introduction {
+        offered: Vec<u128>,
+    },
+    /// The receiver is to prepare its data directory.
+    Prepare,
     Vote(RaftVote),
-    Hold { leader: LeaderId, upto: Option<LogId> },
-    Read { since: Option<u64> },
+    Hold {
+        leader: LeaderId,
+        upto: Option<LogId>,
+    },
+    Read {
+        since: Option<u64>,
+    },
 }
 
 /// A message that the specification does not allow.
@@ -60,8 +76,10 @@ impl Overheard {
     /// # Errors
     /// The specification does not allow it.
     pub fn request(&mut self, frame: &[u8]) -> Result<Option<Asked>, NotAllowed> {
-        let Ok((_, Frame { header: Some(header), request })) = codec::decode(frame) else {
-            return Ok(None);
+        let Ok((_, Frame { header, request })) = codec::decode(frame) else { return Ok(None) };
+        let Some(header) = header else {
+            let offered = self.forming.offers().collect();
+            return Ok(Some(Asked { cluster: 0, consent: Consent::Introduction { offered } }));
         };
         if self.is_outdated(&header.from) {
             return Ok(None);
@@ -80,6 +98,7 @@ impl Overheard {
                 let (leader, last) = (leader(rpc.vote), rpc.last_log_id.map(log_id));
                 let asked_by = transferred_by.map(self::leader);
                 let store = store(&from);
+                self.forms(FormingStep::TakePart { cluster, store: from.store })?;
                 self.step(cluster, Step::Campaign { leader, store, process, last, asked_by })?;
                 Consent::Vote(rpc.vote)
             }
@@ -96,6 +115,15 @@ impl Overheard {
             Request::TimeoutNow { from } => {
                 let step = Step::HandOver { leader: leader(from), process, to: to.node_id };
                 self.step(cluster, step)?;
+                return Ok(None);
+            }
+            Request::Prepare(Prepare { prepared, .. }) => {
+                let (cluster, by) = (prepared.cluster, prepared.store);
+                self.forms(FormingStep::Offer { cluster, by })?;
+                return Ok(Some(Asked { cluster, consent: Consent::Prepare }));
+            }
+            Request::Abort { cluster } => {
+                self.forms(FormingStep::Abort { cluster, by: from.store })?;
                 return Ok(None);
             }
             Request::ReadIndex => {
@@ -118,8 +146,22 @@ impl Overheard {
         if self.is_outdated(&from) {
             return Ok(());
         }
-        let store = store(&from);
-        let step = match (to.consent, response) {
+        self.agrees(to, &from, response).map_err(|why| {
+            let text = answer_in_words(answer).map_or_else(String::new, |words| words.text);
+            NotAllowed { sender: from.node_id, text, why }
+        })
+    }
+
+    fn agrees(&mut self, to: &Asked, from: &Origin, response: Response) -> Result<(), Refusal> {
+        let store = store(from);
+        let step = match (to.consent.clone(), response) {
+            (Consent::Introduction { offered }, Response::Handshake(reply)) => {
+                return self.introduces_itself(from.store, &offered, &reply);
+            }
+            (Consent::Prepare, Response::Done) => {
+                let (cluster, store) = (to.cluster, from.store);
+                return self.forms(FormingStep::Accept { cluster, store });
+            }
             (Consent::Vote(vote), Response::Vote(answer)) if is_granted(&answer, vote) => {
                 let (leader, last) = (leader(vote), answer.last_log_id.map(log_id));
                 Some(Step::Grant { leader, store, last })
@@ -142,10 +184,28 @@ impl Overheard {
             }
             _ => None,
         };
-        step.map_or(Ok(()), |step| self.step(to.cluster, step)).map_err(|why| {
-            let text = answer_in_words(answer).map_or_else(String::new, |words| words.text);
-            NotAllowed { sender: from.node_id, text, why }
-        })
+        let Some(step) = step else { return Ok(()) };
+        if let Step::Grant { .. } | Step::Hold { .. } = step {
+            self.forms(FormingStep::TakePart { cluster: to.cluster, store: from.store })?;
+        }
+        self.step(to.cluster, step)
+    }
+
+    /// A node that was asked after it offered a cluster, and that is neither prepared for it nor in it, has aborted it.
+    fn introduces_itself(
+        &mut self,
+        store: u128,
+        offered: &[u128],
+        reply: &HandshakeReply,
+    ) -> Result<(), Refusal> {
+        let prepared = reply.prepared.as_ref().map(|prepared| prepared.cluster);
+        let is_ended = |cluster: &u128| ![prepared, reply.cluster].contains(&Some(*cluster));
+        let ended: Vec<u128> = self.forming.offers_of(store).filter(is_ended).collect();
+        let ended = ended.into_iter().filter(|cluster| offered.contains(cluster));
+        for cluster in ended {
+            self.forms(FormingStep::Abort { cluster, by: store })?;
+        }
+        Ok(())
     }
 
     /// How many steps were judged.
@@ -169,7 +229,13 @@ impl Overheard {
         let leader = leader(append.vote);
         let after = append.prev_log_id.map(log_id);
         let last = append.entries.last().map(|entry| log_id(entry.log_id));
-        let entries = append.entries.iter().map(entry).collect();
+        let entries: Vec<Entry> = append.entries.iter().map(entry).collect();
+        if let Some(Entry { id: LogId { index: 0, .. }, voters: Some(voters), .. }) =
+            entries.first()
+        {
+            let founders = voters.iter().flatten().map(|store| store.id).collect();
+            self.forms(FormingStep::Begin { cluster, founders })?;
+        }
         let committed = append.leader_commit.map(log_id);
         self.step(cluster, Step::Append { leader, process, after, entries, committed })?;
         Ok(Consent::Hold { leader, upto: last.or(after) })
@@ -214,6 +280,11 @@ impl Overheard {
             *latest = from.incarnation;
         }
         is_outdated
+    }
+
+    fn forms(&mut self, step: FormingStep) -> Result<(), Refusal> {
+        self.steps += 1;
+        self.forming.step(step)
     }
 
     fn step(&mut self, cluster: u128, step: Step) -> Result<(), Refusal> {
