@@ -34,7 +34,11 @@ pub struct StoppedNode {
     pub node_id: Option<u64>,
     /// The cluster that the node belongs to; `None` before it has taken part in one.
     pub cluster_id: Option<u128>,
-    /// The last entry in its log or its snapshot; `None` if both are empty.
+    /// The term of the last entry in its log or its snapshot; `None` if both are empty. Of two directories, the one
+    /// with the higher term holds all that was acknowledged, and of two with one term the one with the longer log: a
+    /// leader that was cut off goes on appending in its old term what is never committed.
+    pub log_term: Option<u64>,
+    /// The index of that entry.
     pub log_index: Option<u64>,
 }
 
@@ -87,7 +91,8 @@ pub fn read_stopped(
     let dir = StoppedDir::open(source).map_err(in_source)?;
     let mut last = restore_snapshot(&dir, state, in_source)?;
     let Some(log) = dir.copy_log(scratch).map_err(in_source)? else {
-        return Ok(StoppedNode { node_id: dir.owner(), cluster_id: None, log_index: None });
+        let node_id = dir.owner();
+        return Ok(StoppedNode { node_id, cluster_id: None, log_term: None, log_index: None });
     };
     let log = &log.engine;
     let cluster_id = log.get_meta(MetaKey::Cluster).map_err(in_source)?;
@@ -95,11 +100,11 @@ pub fn read_stopped(
     let cluster_id =
         cluster_id.map_err(|error| in_source(disk_format::damaged("the cluster id", &error)))?;
     let purged = log.purge_mark().map(|(index, _)| index);
-    if purged > last {
+    if purged > last.map(|id| id.index) {
         let what = "the snapshot is missing or older than the log that was purged for it";
         return Err(in_source(StorageError::Damaged { what: what.to_owned() }));
     }
-    while let Some(read) = read_entries(log, last).map_err(in_source)? {
+    while let Some(read) = read_entries(log, last.map(|id| id.index)).map_err(in_source)? {
         for record in read {
             let entry = disk_format::decode_entry(&record)
                 .map_err(|error| in_source(disk_format::damaged("a log entry", &error)))?;
@@ -109,19 +114,20 @@ pub fn read_stopped(
                     state.apply(stamp, command).map_err(OfflineError::Newer)?;
                 }
             }
-            last = Some(entry.log_id.index);
+            last = Some(entry.log_id);
             applied(entry.log_id.index);
         }
     }
-    Ok(StoppedNode { node_id: dir.owner(), cluster_id, log_index: last })
+    let (log_term, log_index) = last.map(|id| (id.leader_id.term, id.index)).unzip();
+    Ok(StoppedNode { node_id: dir.owner(), cluster_id, log_term, log_index })
 }
 
-/// Restores the snapshot, and returns the index that it reaches.
+/// Restores the snapshot, and returns the last entry that it covers.
 fn restore_snapshot(
     dir: &StoppedDir,
     state: &dyn StateMachine,
     in_source: impl Fn(StorageError) -> OfflineError,
-) -> Result<Option<u64>, OfflineError> {
+) -> Result<Option<RaftLogId>, OfflineError> {
     let Some(snapshot) = dir.snapshot().map_err(&in_source)? else { return Ok(None) };
     let meta = disk_format::decode_snapshot_meta(&snapshot.meta)
         .map_err(|error| in_source(disk_format::damaged("the snapshot's head", &error)))?;
@@ -131,7 +137,7 @@ fn restore_snapshot(
             in_source(StorageError::Damaged { what: format!("the snapshot: {error}") })
         }
     })?;
-    Ok(meta.last_log_id.map(|id| id.index))
+    Ok(meta.last_log_id)
 }
 
 /// Some of the next entries above `last`; `None` when there are no more.

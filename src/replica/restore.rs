@@ -34,6 +34,8 @@ pub struct CopySource {
     pub cluster_id: Option<u128>,
     /// The node that took the backup, or that the directory belongs to.
     pub node_id: Option<u64>,
+    /// The term of the last log entry that a directory holds; `None` for a backup, which does not say.
+    pub log_term: Option<u64>,
     /// The last log entry that the copy holds; for a backup, one that it holds at least.
     pub log_index: Option<u64>,
     /// The level of the cluster.
@@ -202,11 +204,13 @@ fn read_directory(
         applied += 1;
         progress(applied);
     });
-    let StoppedNode { node_id, cluster_id, log_index } = read.map_err(SourceError::Directory)?;
+    let StoppedNode { node_id, cluster_id, log_term, log_index } =
+        read.map_err(SourceError::Directory)?;
     let state = replica.into_state();
     let origin = CopySource {
         cluster_id,
         node_id,
+        log_term,
         log_index,
         level: state.level(),
         version: state.version_needed().to_owned(),
@@ -236,6 +240,7 @@ impl From<BackupHead> for CopySource {
         Self {
             cluster_id: Some(cluster_id),
             node_id: Some(node_id),
+            log_term: None,
             log_index: Some(log_index),
             level,
             version,

@@ -7,11 +7,12 @@ use std::time::Duration;
 use mintleaf_storage::{LogEngine, SledEngine};
 use openraft::{Entry, EntryPayload, LeaderId};
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::support::{
-    Sum, add, alone, eventually, open, open_three, options, released, three_peers,
+    SOON, Sum, add, alone, eventually, open, open_three, options, released, three_peers,
 };
+use crate::error::Delivery;
 use crate::node::{Node, Role};
 use crate::offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 use crate::options::Options;
@@ -51,7 +52,7 @@ async fn a_stopped_directory_is_read_with_all_that_its_node_appended() {
     let data = temp.path().join("data");
     let cluster = stopped(&data).await;
     let (read_once, sum) = read(&data).await;
-    let StoppedNode { node_id, cluster_id, log_index } = read_once.unwrap();
+    let StoppedNode { node_id, cluster_id, log_index, .. } = read_once.unwrap();
     assert_eq!((node_id, cluster_id, sum.total()), (Some(1), Some(cluster), 120));
     // Two more entries are appended. They may or may not be on a quorum.
     let last = log_index.unwrap();
@@ -69,11 +70,60 @@ async fn a_stopped_directory_is_read_with_all_that_its_node_appended() {
         engine.sync().unwrap();
     }
     let (read_again, sum) = read(&data).await;
-    assert_eq!((read_again.unwrap().log_index, sum.total()), (Some(last + 2), 120 + 68));
+    let StoppedNode { log_term, log_index, .. } = read_again.unwrap();
+    assert_eq!((log_term, log_index, sum.total()), (Some(9), Some(last + 2), 120 + 68));
     std::fs::remove_file(data.join("snapshot/current")).unwrap();
     let (refused, _) = read(&data).await;
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("the snapshot is missing") && !text.contains("wipe"), "{text}");
+}
+
+/// What a leader without followers appends lengthens its log, and nothing of it is acknowledged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_was_cut_off_has_the_longer_log_in_the_earlier_term() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |id: u64| temp.path().join(format!("node-{id}"));
+    let nodes = open_three(&peers, &data).await;
+    assert_eq!(add(&nodes[0], 10).await, Ok(10));
+    let leader = nodes[0].handle().leader_id().unwrap();
+    let (leads, others): (Vec<_>, Vec<_>) =
+        nodes.into_iter().partition(|node| node.handle().node_id() == leader);
+    for node in others {
+        node.shutdown().await;
+    }
+    let handle = leads[0].handle();
+    let before = handle.status().last_log_index.unwrap();
+    let until = Instant::now() + SOON;
+    while handle.status().last_log_index < Some(before + 8) {
+        assert!(Instant::now() < until, "the leader appends nothing");
+        let soon = Instant::now() + Duration::from_millis(100);
+        let lost = handle.propose(vec![b"1".to_vec()], Delivery::AtMostOnce, soon).await;
+        assert!(lost.is_err(), "{lost:?}");
+    }
+    drop(handle);
+    for node in leads {
+        node.shutdown().await;
+    }
+    let left: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    let mut nodes = Vec::new();
+    for id in &left {
+        nodes.push(open(options(*id, &data(*id), &peers)).await.0);
+    }
+    assert_eq!(add(&nodes[0], 100).await, Ok(110));
+    for node in nodes {
+        node.shutdown().await;
+    }
+    let reaches = |read: &StoppedNode| (read.log_term, read.log_index);
+    let (cut_off, lost) = read(&data(leader)).await;
+    let (cut_off, mut with_all) = (cut_off.unwrap(), 0);
+    for id in left {
+        let (later, sum) = read(&data(id)).await;
+        let later = later.unwrap();
+        assert!(cut_off.log_index > later.log_index, "{cut_off:?} {later:?}");
+        with_all += usize::from(reaches(&later) > reaches(&cut_off) && sum.total() == 110);
+    }
+    assert!(lost.total() < 110 && with_all > 0, "{} {with_all}", lost.total());
 }
 
 #[tokio::test(flavor = "multi_thread")]

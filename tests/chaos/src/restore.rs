@@ -72,7 +72,7 @@ impl Cluster {
         killing.join_all().await;
     }
 
-    /// The node whose log reaches furthest. There were no other faults, so it has every entry that a quorum has.
+    /// The node whose log reaches furthest: in the latest term, and there to the highest index. There were no other faults, so it has every entry that a quorum has.
     async fn fullest(&self, binary: &Path) -> Result<NodeId, String> {
         let mut fullest = None;
         for node in self.nodes.iter() {
@@ -80,7 +80,8 @@ impl Cluster {
             let shown = run(inspect.arg("inspect").arg(node.data()).arg("--json")).await?;
             let shown: Value =
                 serde_json::from_slice(&shown.stdout).map_err(|error| error.to_string())?;
-            fullest = fullest.max(Some((shown["log_index"].as_u64(), node.id)));
+            let reaches = ["log_term", "log_index"].map(|field| shown[field].as_u64());
+            fullest = fullest.max(Some((reaches, node.id)));
         }
         fullest.map(|(_, id)| id).ok_or_else(|| "there are no nodes".to_owned())
     }
