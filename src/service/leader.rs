@@ -28,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use mintleaf_raft::{LEADER_REQUEST_BYTES_MAX, LeaderRequests, Pending};
+use mintleaf_raft::LEADER_REQUEST_BYTES_MAX;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
@@ -195,25 +195,45 @@ impl LeaderQueue {
         self.queue.try_send(batch).map_err(|_| Error::Overloaded)?;
         Ok(answered)
     }
-}
 
-impl LeaderRequests for LeaderQueue {
-    fn answer(&self, request: Vec<u8>, deadline: Instant) -> Pending<'_, Option<Vec<u8>>> {
-        Box::pin(async move {
-            let requests: Vec<Request> = decode(&request)?;
-            if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
-                return None;
-            }
-            // The leader does not keep the member's calls apart: it answers their requests for one line in turn.
-            let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
-            let answered = match self.send(call, requests, deadline, true) {
+    /// Answers what another member asks of this node as the leader; `None` where there is no answer.
+    ///
+    /// The member has looked at its own copy, which may not show a freeze yet that was answered. This node has applied
+    /// whatever it answered as the leader. So it refuses the tags that `is_frozen` knows of here, before it gives
+    /// anything of what it holds. A leader that was just elected holds nothing, and what it grabs comes after the freeze
+    /// in the log.
+    pub(super) async fn answer_member(
+        &self,
+        request: &[u8],
+        deadline: Instant,
+        is_frozen: impl Fn(&BizTag) -> bool,
+    ) -> Option<Vec<u8>> {
+        let mut requests: Vec<Request> = decode(request)?;
+        if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
+            return None;
+        }
+        let refuses = |request: &Request| request.wanted.count() > 0 && is_frozen(&request.tag);
+        let refused: Vec<bool> = requests.iter().map(refuses).collect();
+        let mut refused_next = refused.iter();
+        requests.retain(|_| refused_next.next() != Some(&true));
+        // The leader does not keep the member's calls apart: it answers their requests for one line in turn.
+        let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
+        let answered = match count {
+            0 => Vec::new(),
+            _ => match self.send(call, requests, deadline, true) {
                 Ok(answered) => answered.await.ok()?,
                 // The callers get the refusal at once. Without an answer, the member would ask again until their
                 // deadlines.
                 Err(_) => vec![Err(Refused::Overloaded); count],
-            };
-            Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
-        })
+            },
+        };
+        let mut answered = answered.into_iter();
+        let outcomes = refused.into_iter().map(|refused| match refused {
+            true => Some(Err(Refused::Frozen)),
+            false => answered.next(),
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect::<Option<_>>()?;
+        Some(encode(&outcomes)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use mintleaf_core::state::State;
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{LeaderRequests, Pending};
 use tokio::time::Instant;
 
@@ -12,17 +14,28 @@ use crate::service::leader::LeaderQueue;
 
 /// Has this node answer what other members ask of it: `leader` what they ask of it as the leader.
 pub(in crate::service) fn answer_members(cluster: &Arc<ClusterService>, leader: &LeaderQueue) {
-    let replica = Arc::downgrade(&cluster.replica);
-    let (cluster_service, leader) = (Arc::downgrade(cluster), leader.clone());
-    let requests = MemberRequests { replica, cluster: cluster_service, leader };
-    cluster.replica.node().answer_by(Arc::new(requests));
+    cluster.replica.node().answer_by(Arc::new(MemberRequests::of(cluster, leader)));
 }
 
 /// The replica holds the node, which holds this.
-struct MemberRequests {
+pub(in crate::service) struct MemberRequests {
     replica: Weak<Replica>,
     cluster: Weak<ClusterService>,
     leader: LeaderQueue,
+}
+
+impl MemberRequests {
+    pub(in crate::service) fn of(cluster: &Arc<ClusterService>, leader: &LeaderQueue) -> Self {
+        let replica = Arc::downgrade(&cluster.replica);
+        Self { replica, cluster: Arc::downgrade(cluster), leader: leader.clone() }
+    }
+
+    /// Whether this node's copy shows the tag as frozen.
+    fn is_frozen(&self, tag: &BizTag) -> bool {
+        let protection = |state: &State| state.protection(tag.as_str());
+        let protection = self.replica.upgrade().and_then(|replica| replica.read(protection));
+        protection.is_some_and(|protection| protection.frozen)
+    }
 }
 
 impl LeaderRequests for MemberRequests {
@@ -35,7 +48,9 @@ impl LeaderRequests for MemberRequests {
         let cluster = self.cluster.upgrade();
         match cluster.and_then(|cluster| cluster.answer_member(&request)) {
             Some(answer) => Box::pin(async move { Some(answer) }),
-            None => self.leader.answer(request, deadline),
+            None => Box::pin(async move {
+                self.leader.answer_member(&request, deadline, |tag| self.is_frozen(tag)).await
+            }),
         }
     }
 }

@@ -7,13 +7,17 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mintleaf_core::segment::Segment;
-use mintleaf_core::shape::PeriodNumber;
+use mintleaf_core::shape::{Kind, Order, PeriodNumber};
 use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
+use mintleaf_raft::LeaderRequests;
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::holdings::Grab;
 use super::*;
+use crate::service::admin::member_requests::MemberRequests;
+use crate::service::{Actor, TagChange, TagSpec};
 
 const STEP: u32 = 10;
 
@@ -224,7 +228,8 @@ async fn no_more_requests_wait_than_there_are_places_for() {
     ask().unwrap();
     assert_eq!(ask().unwrap_err(), Error::Overloaded);
     // A member gets the same refusal for each of its requests, rather than no answer.
-    let told = ordered.answer(encode(&vec![ids(Line::Whole, 1); ASKED_MAX]), soon).await;
+    let told = encode(&vec![ids(Line::Whole, 1); ASKED_MAX]);
+    let told = ordered.answer_member(&told, soon, |_| false).await;
     let told: Vec<Outcome> = decode(&told.unwrap()).unwrap();
     assert_eq!(told, vec![Err(Refused::Overloaded); ASKED_MAX]);
     drop(waiting);
@@ -244,7 +249,9 @@ async fn a_member_that_asks_for_what_nobody_can_have_gets_no_answer() {
         one(Line::Section(1), 1),
         one(backwards, 1),
     ] {
-        let answered = timeout(Duration::ZERO, ordered.answer(encode(&unfit), soon)).await;
+        let unfit = encode(&unfit);
+        let answered = ordered.answer_member(&unfit, soon, |_| false);
+        let answered = timeout(Duration::ZERO, answered).await;
         assert_eq!(answered, Ok(None), "at once");
     }
     assert!(asked.try_recv().is_err(), "nothing of that is waited for");
@@ -385,4 +392,48 @@ fn grabs_grow_with_use_and_shrink_with_rest() {
     assert!(busy.is_sorted() && busy[5] >= 8 * STEP, "{busy:?}");
     let rest = size_at(60_000);
     assert!(rest < busy[5], "{rest} after {busy:?}");
+}
+
+/// A member whose copy lags sends what its callers ask for, although the freeze was answered.
+#[tokio::test]
+async fn the_leader_refuses_a_member_ids_of_a_tag_that_it_knows_to_be_frozen() {
+    let dir = TempDir::new().unwrap();
+    let node = crate::service::tests::alone(&dir, 20, |state| state).await;
+    node.replica.node().raise_level().await.unwrap();
+    let (services, actor) = (&node.services, Actor::default());
+    let requests = MemberRequests::of(&services.cluster, &services.ids.leader);
+    let asks = async |requests_of: &[Request]| {
+        let soon = Instant::now() + Duration::from_secs(20);
+        let told = requests.answer(encode(&requests_of), soon).await.unwrap();
+        decode::<Vec<Outcome>>(&told).unwrap()
+    };
+    let named = |name| BizTag::parse(name).unwrap();
+    let mut strict = TagSpec { step: Some(1_000), ..TagSpec::default() };
+    strict.shape.order = Order::Strict;
+    let mut keys = TagSpec::default();
+    keys.shape.kind = Kind::Keys;
+    for (name, spec) in [("strict", strict.clone()), ("free", strict), ("keys", keys)] {
+        services.tags.create(&actor, named(name), spec).await.unwrap();
+    }
+    let of = |name, wanted| Request { tag: named(name), wanted };
+    let one = || Wanted::Ids { line: Line::Whole, count: 1, contiguous: false };
+    let key = || Box::from("key");
+    let all = [
+        of("strict", one()),
+        of("free", one()),
+        of("keys", Wanted::Numbers { key: key(), count: 1 }),
+        of("keys", Wanted::Last { key: key() }),
+    ];
+    assert!(asks(&all).await.iter().all(Result::is_ok));
+    for name in ["strict", "keys"] {
+        let change = TagChange { frozen: Some(true), ..TagChange::default() };
+        services.tags.update(&actor, named(name), change).await.unwrap();
+    }
+    let outcomes = asks(&all).await;
+    let frozen = || Err(Refused::Frozen);
+    assert_eq!((outcomes[0].clone(), outcomes[2].clone()), (frozen(), frozen()));
+    assert_eq!(outcomes[1], given(2..3));
+    assert_eq!(outcomes[3], Ok(Given::LastIs(1)));
+    drop(requests);
+    node.stop().await;
 }
