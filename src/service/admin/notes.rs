@@ -3,7 +3,8 @@
 //!
 //! A node that takes note asks the leader how far the log is committed, and applies it up to there, as for a
 //! linearizable read. The leader passes a request to take note on to every member that it reaches. So a member also
-//! learns of it when the asking node cannot reach that member.
+//! learns of it when the asking node cannot reach that member. If the leader does not answer that, the asking node passes
+//! the request on to the members that it reaches itself.
 
 use std::time::Duration;
 
@@ -52,7 +53,18 @@ pub(in crate::service) async fn all_take_note(replica: &Replica) {
     if node.leader_id() == Some(node.node_id()) {
         return pass_on(node, deadline).await;
     }
-    let passed_on = node.ask_leader(Note::PassOn.encode(), deadline);
+    let passed_on = async {
+        let leader = node.leader_id();
+        let is_passed_on = tokio::select! {
+            answer = node.ask_leader(Note::PassOn.encode(), deadline) => answer.is_ok(),
+            () = node.leader_other_than(leader) => false,
+        };
+        // The leader that made the change may be gone by now. The members that this node asks in its place look for the
+        // next one themselves.
+        if !is_passed_on {
+            pass_on(node, deadline).await;
+        }
+    };
     let _ = tokio::join!(passed_on, replica.read_barrier(deadline));
 }
 
@@ -86,4 +98,91 @@ pub(super) async fn answer(
         Note::PassOn => pass_on(replica.node(), deadline).await,
     }
     Some(Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use mintleaf_raft::{LeaderRequests, Node, Options, Pending, Security, Tuning};
+    use parking_lot::Mutex;
+    use tempfile::TempDir;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::machine::clock::{Clock, SystemClock};
+    use crate::replica::{NoListener, StateReplica};
+
+    struct MachineClock(SystemClock);
+
+    impl mintleaf_raft::Clock for MachineClock {
+        fn now_ms(&self) -> u64 {
+            self.0.now_ms()
+        }
+    }
+
+    /// Keeps what a member was asked.
+    #[derive(Default)]
+    struct Asked(Mutex<Vec<Vec<u8>>>);
+
+    impl LeaderRequests for Asked {
+        fn answer(&self, request: Vec<u8>, _: Instant) -> Pending<'_, Option<Vec<u8>>> {
+            self.0.lock().push(request);
+            Box::pin(async { Some(Vec::new()) })
+        }
+    }
+
+    async fn eventually(holds: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !holds() {
+            assert!(Instant::now() < until, "not in time");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_member_takes_note_though_the_leader_has_no_answer() {
+        let dir = TempDir::new().unwrap();
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let free = [free(), free(), free()].map(|socket| socket.local_addr().unwrap());
+        let peers = (1..=3).zip(free.map(|address| address.to_string())).collect();
+        let mut members = Vec::new();
+        for (node_id, listen) in (1..=3).zip(free) {
+            let options = Options {
+                node_id,
+                data: dir.path().join(node_id.to_string()),
+                fresh_store: node_id.into(),
+                boot_nonce: node_id.into(),
+                moved: false,
+                listen: Some(listen),
+                advertise_raft: None,
+                advertise_http: String::new(),
+                zone: String::new(),
+                peers: Clone::clone(&peers),
+                join: None,
+                security: Security::Plain,
+                tuning: Tuning::default(),
+            };
+            let state = Arc::new(StateReplica::new(|| Ok([7; 32]), Arc::new(NoListener)));
+            let clock = Arc::new(MachineClock(SystemClock::default()));
+            let node = Node::open(options, Arc::clone(&state) as _, clock).await.unwrap();
+            members.push((node, state));
+        }
+        let [(leader, _), (asking, state), (third, _)] = <[_; 3]>::try_from(members).ok().unwrap();
+        let replica = Replica::new(asking.handle(), state);
+        let asked = Arc::new(Asked::default());
+        third.handle().answer_by(Arc::clone(&asked) as _);
+        eventually(|| replica.node().leader_id().is_some()).await;
+        replica.node().transfer_leader(1).await.unwrap();
+        let reaches_all = || replica.node().status().members.iter().all(|member| member.reachable);
+        eventually(|| replica.node().leader_id() == Some(1) && reaches_all()).await;
+        // Nothing answers the members at the leader, as if it had just ended.
+        all_take_note(&replica).await;
+        assert_eq!(*asked.0.lock(), [Note::Take.encode()]);
+        drop(replica);
+        for node in [leader, asking, third] {
+            node.shutdown().await;
+        }
+    }
 }
