@@ -23,8 +23,9 @@ pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
 }
 
 /// Transfers leadership even if an entry that is under way does not complete. Such an entry waits for this leader's
-/// own disk, because openraft sends an entry only once it is on that disk. (If a follower has the entry after all,
-/// the target's log may be the shorter one, and the target is not elected.)
+/// own disk. The followers usually have it already, because it is sent to them before it is on that disk (`DESIGN.md`,
+/// "Early appends"), and then the target's log is as long as any. A target that lacks the entry gets no vote of a voter
+/// that has it, and may not be elected.
 pub(super) async fn hand_over(core: &Core, id: u64) -> Outcome {
     carry_out(core, id, true).await
 }
