@@ -220,7 +220,7 @@ fn body(import: &str, dry_run: bool, rows: &[Row]) -> Value {
 }
 
 /// Has the cluster take over the rows of one request. Rows that it had no time for are sent again: the second time
-/// changes nothing that the first has done.
+/// changes nothing that the first has done, but creates again a tag that was deleted in between.
 async fn send_part(
     client: &Client,
     import: &str,

@@ -192,8 +192,12 @@ impl TagCreation {
         }
     }
 
-    /// Has each of these commands import a tag, in one proposal as long as there are many places. The proposal may be
-    /// applied twice, which changes nothing. There are at most [`AT_ONCE_MAX`] commands.
+    /// Has each of these commands import a tag, in one proposal as long as there are many places. There are at most
+    /// [`AT_ONCE_MAX`] commands.
+    ///
+    /// The proposal may be applied twice. The second time changes nothing, unless the tag was deleted in between: then
+    /// it comes back, above its former mark. The caller has no answer until then, so the import counts as later than
+    /// that deletion. A client that repeats an import without an answer does the same.
     pub(in crate::service) async fn import(
         &self,
         tags: Vec<BizTag>,
@@ -230,8 +234,11 @@ impl TagCreation {
         carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
-    /// Creates a tag whose first id is `start` because it is used for the first time, and reserves its first segment with it, so that the caller
-    /// waits for one commit. `None` when another caller was first, here or on another node.
+    /// Creates a tag whose first id is `start` because it is used for the first time, and reserves its first segment with
+    /// it, so that the caller waits for one commit. `None` when another caller was first, here or on another node.
+    ///
+    /// The proposal may be applied twice. If the tag was deleted in between, the second time creates it again, as a use
+    /// after the deletion does.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or
