@@ -28,16 +28,18 @@ const FIRST_TERM: u64 = 1;
 const READ_BYTES: usize = 1 << 20;
 
 /// What a stopped node's directory records about it, besides its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoppedNode {
     /// The node that the directory belongs to.
     pub node_id: Option<u64>,
     /// The cluster that the node belongs to; `None` before it has taken part in one.
     pub cluster_id: Option<u128>,
     /// The term of the last entry in its log or its snapshot; `None` if both are empty. Of two directories, the one
-    /// with the higher term holds all that was acknowledged, and of two with one term the one with the longer log: a
-    /// leader that was cut off goes on appending in its old term what is never committed.
+    /// with the higher term, then leader, then index holds everything acknowledged that the other holds: a leader that was
+    /// cut off goes on appending in its old term what is never committed.
     pub log_term: Option<u64>,
+    /// The leader that wrote that entry. Two nodes can lead one after the other in one term, in the order of their ids.
+    pub log_leader: Option<u64>,
     /// The index of that entry.
     pub log_index: Option<u64>,
 }
@@ -92,7 +94,7 @@ pub fn read_stopped(
     let mut last = restore_snapshot(&dir, state, in_source)?;
     let Some(log) = dir.copy_log(scratch).map_err(in_source)? else {
         let node_id = dir.owner();
-        return Ok(StoppedNode { node_id, cluster_id: None, log_term: None, log_index: None });
+        return Ok(StoppedNode { node_id, ..StoppedNode::default() });
     };
     let log = &log.engine;
     let cluster_id = log.get_meta(MetaKey::Cluster).map_err(in_source)?;
@@ -118,8 +120,13 @@ pub fn read_stopped(
             applied(entry.log_id.index);
         }
     }
-    let (log_term, log_index) = last.map(|id| (id.leader_id.term, id.index)).unzip();
-    Ok(StoppedNode { node_id: dir.owner(), cluster_id, log_term, log_index })
+    Ok(StoppedNode {
+        node_id: dir.owner(),
+        cluster_id,
+        log_term: last.map(|id| id.leader_id.term),
+        log_leader: last.map(|id| id.leader_id.node_id),
+        log_index: last.map(|id| id.index),
+    })
 }
 
 /// Restores the snapshot, and returns the last entry that it covers.

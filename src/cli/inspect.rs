@@ -17,7 +17,7 @@ use crate::text::timestamp::rfc3339;
 /// What to inspect.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  mintleaf inspect mintleaf-backup\n  mintleaf inspect --marks mintleaf-backup > marks.csv\n\nOf several directories of one cluster, that with the highest log_term holds the most, and of those with one term, that with the highest log_index. Nothing is written to the source. The exit code is 1 if it is not whole."
+    after_help = "Examples:\n  mintleaf inspect mintleaf-backup\n  mintleaf inspect --marks mintleaf-backup > marks.csv\n\nOf several directories of one cluster, take the one with the highest log_term, then log_leader, then log_index: it holds the most of what was acknowledged. Nothing is written to the source. The exit code is 1 if it is not whole."
 )]
 pub struct InspectArgs {
     /// A backup, or the data directory of a stopped node
@@ -67,10 +67,11 @@ pub(super) fn progress(source: &std::path::Path) -> Progress {
     Progress::new("read", unit)
 }
 
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "cluster_id",
     "node_id",
     "log_term",
+    "log_leader",
     "log_index",
     "level",
     "version",
@@ -86,12 +87,22 @@ fn shown(origin: Option<&CopySource>, whole: bool) -> Value {
         shown["whole"] = whole.into();
         return shown;
     };
-    let CopySource { cluster_id, node_id, log_term, log_index, level, version, taken_at_ms, tags } =
-        origin;
+    let CopySource {
+        cluster_id,
+        node_id,
+        log_term,
+        log_leader,
+        log_index,
+        level,
+        version,
+        taken_at_ms,
+        tags,
+    } = origin;
     json!({
         "cluster_id": cluster_id.map(|id| format!("{id:032x}")),
         "node_id": node_id,
         "log_term": log_term,
+        "log_leader": log_leader,
         "log_index": log_index,
         "level": level,
         "version": version,

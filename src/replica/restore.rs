@@ -36,6 +36,8 @@ pub struct CopySource {
     pub node_id: Option<u64>,
     /// The term of the last log entry that a directory holds; `None` for a backup, which does not say.
     pub log_term: Option<u64>,
+    /// The leader that wrote that entry.
+    pub log_leader: Option<u64>,
     /// The last log entry that the copy holds; for a backup, one that it holds at least.
     pub log_index: Option<u64>,
     /// The level of the cluster.
@@ -204,13 +206,14 @@ fn read_directory(
         applied += 1;
         progress(applied);
     });
-    let StoppedNode { node_id, cluster_id, log_term, log_index } =
+    let StoppedNode { node_id, cluster_id, log_term, log_leader, log_index } =
         read.map_err(SourceError::Directory)?;
     let state = replica.into_state();
     let origin = CopySource {
         cluster_id,
         node_id,
         log_term,
+        log_leader,
         log_index,
         level: state.level(),
         version: state.version_needed().to_owned(),
@@ -241,6 +244,7 @@ impl From<BackupHead> for CopySource {
             cluster_id: Some(cluster_id),
             node_id: Some(node_id),
             log_term: None,
+            log_leader: None,
             log_index: Some(log_index),
             level,
             version,

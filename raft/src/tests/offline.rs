@@ -114,7 +114,7 @@ async fn a_leader_that_was_cut_off_has_the_longer_log_in_the_earlier_term() {
     for node in nodes {
         node.shutdown().await;
     }
-    let reaches = |read: &StoppedNode| (read.log_term, read.log_index);
+    let reaches = |read: &StoppedNode| (read.log_term, read.log_leader, read.log_index);
     let (cut_off, lost) = read(&data(leader)).await;
     let (cut_off, mut with_all) = (cut_off.unwrap(), 0);
     for id in left {

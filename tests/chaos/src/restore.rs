@@ -80,7 +80,8 @@ impl Cluster {
             let shown = run(inspect.arg("inspect").arg(node.data()).arg("--json")).await?;
             let shown: Value =
                 serde_json::from_slice(&shown.stdout).map_err(|error| error.to_string())?;
-            let reaches = ["log_term", "log_index"].map(|field| shown[field].as_u64());
+            let reaches =
+                ["log_term", "log_leader", "log_index"].map(|field| shown[field].as_u64());
             fullest = fullest.max(Some((reaches, node.id)));
         }
         fullest.map(|(_, id)| id).ok_or_else(|| "there are no nodes".to_owned())
