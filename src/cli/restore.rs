@@ -198,7 +198,8 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
     let tags = tags.collect::<BTreeMap<_, _>>();
     let root = RootKey(entropy::random_bytes().map_err(|error| failed(&error))?);
-    let raise = Raise { all, tags, lasts, floor_ms, root: Some(root) };
+    let leased_before_ms = leased_before(&copy.state, after, now_ms);
+    let raise = Raise { all, tags, lasts, floor_ms, leased_before_ms, root: Some(root) };
     let warnings: &[&str] = if copy.state.has_root() { &[] } else { &[NOT_COVERED] };
     let (store, cluster_id) = (random()?, random()?);
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
@@ -264,6 +265,16 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
     }
 }
 
+/// A time before which every lease of a pool in the old cluster began.
+fn leased_before(state: &State, after: SnowflakesAfter, now_ms: u64) -> u64 {
+    match after {
+        SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => stopped_ms,
+        // Programs may have leased worker ids until now, however old the last snowflake id is. The copy's last stamp counts
+        // where this machine's clock is behind.
+        SnowflakesAfter::Id(_) => now_ms.max(state.clock_ms()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,5 +288,16 @@ mod tests {
         let parts = IdParts { time_ms: 5_000, worker_id: 1, sequence: 7 };
         let after = SnowflakesAfter::Id(state.format().unwrap().encode(parts));
         assert_eq!(floor(&state, after).ok(), Some(5_001));
+    }
+
+    #[test]
+    fn programs_may_have_leased_until_now_whatever_snowflake_id_is_named() {
+        let mut state = State::default();
+        state.apply(70_000, &Command::FixFormat { format: Format::new(Layout::LEAF, 0).unwrap() });
+        let id = SnowflakesAfter::Id(7);
+        assert_eq!(leased_before(&state, id, 90_000), 90_000);
+        assert_eq!(leased_before(&state, id, 10), 70_000, "a clock that is behind");
+        let stopped = SnowflakesAfter::StoppedAt(Moment(80_000));
+        assert_eq!(leased_before(&state, stopped, 90_000), 80_000);
     }
 }

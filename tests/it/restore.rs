@@ -2,6 +2,7 @@
 
 mod directories;
 mod directory_of_backups;
+mod leases;
 mod marks;
 mod recorded;
 mod refusals;

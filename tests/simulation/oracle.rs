@@ -138,7 +138,7 @@ impl Oracle {
             false => (before.windows.clone(), before.leases.clone()),
         };
         self.specified(&mut windows, Step::Restore(floor_ms));
-        let leases_from_ms = floor_ms + AHEAD_MS_MAX;
+        let leases_from_ms = floor_ms.max(raise.leased_before_ms) + AHEAD_MS_MAX;
         self.specified(&mut leases, Step::Restore(leases_from_ms));
         let taken = snowflakes::taken_in(copy, leases_from_ms);
         let known = Known {

@@ -245,14 +245,15 @@ impl Making<'_> {
         let shown = oracle.highest_snowflake().filter(|_| shelf.random.chance(50));
         let parts = shown.and_then(|id| state.format()?.decode(id));
         let floor_ms = match parts {
-            // With an earlier floor, periods that began later than it would begin at 1 again.
+            // A first node whose clock is behind would otherwise begin periods at 1 that the old cluster used.
             Some(parts) => (parts.time_ms + 1).max(stopped_ms),
             None => stopped_ms + state.snowflake_window_ms_max(),
         };
         let floor_ms = floor_ms.max(state.snowflake_floor_ms());
         old.site.trace.note(format_args!("raised by {all}, {tags:?}, to {floor_ms}"));
         let lasts = self.lasts(state, &ends, &marks);
-        Raise { all, tags, lasts, floor_ms, root: Some(RootKey([9; 32])) }
+        let root = Some(RootKey([9; 32]));
+        Raise { all, tags, lasts, floor_ms, leased_before_ms: stopped_ms, root }
     }
 
     /// The last number of the register, which its owners may know.

@@ -227,11 +227,11 @@ impl LeasePools {
         if released { Response::Noted } else { Response::NotHolder }
     }
 
-    /// Raises what leases begin at, for a cluster that is made of a copy. Every lease of the old cluster began before
-    /// `floor_ms`, so it ends within the longest time that a lease may have from there.
-    pub(super) fn rise(&mut self, floor_ms: u64) {
-        let Self { pools: _, floor_ms: floor } = self;
-        *floor = (*floor).max(floor_ms.saturating_add(AHEAD_MS_MAX));
+    /// Raises what leases begin at, for a cluster that is made of a copy. Every lease of the old cluster began or was
+    /// renewed before `leased_before_ms`, so it ends within the longest time that a lease may have from there.
+    pub(super) fn rise(&mut self, leased_before_ms: u64) {
+        let Self { pools: _, floor_ms } = self;
+        *floor_ms = (*floor_ms).max(leased_before_ms.saturating_add(AHEAD_MS_MAX));
     }
 
     fn live_mut(&mut self, name: &BizTag) -> Option<&mut LeasePool> {
@@ -602,6 +602,20 @@ mod tests {
         assert_eq!(give_back(&mut state, 0, name(70, 1_000), 2_000), Response::NotHolder);
         assert_eq!(lease(&mut state, 100_000, 72), Response::BelowFloor { floor_ms: free_ms });
         assert_eq!(lease(&mut state, free_ms, 72), window(0, free_ms, free_ms + MINUTE_MS));
+    }
+
+    /// Programs may have leased for days after the cluster gave its last snowflake id.
+    #[test]
+    fn a_restored_cluster_leases_nothing_that_was_leased_after_the_last_snowflake_id() {
+        for (floor_ms, leased_before_ms) in [(5_000, 900_000), (900_000, 5_000)] {
+            let raise = Raise { floor_ms, leased_before_ms, ..Raise::default() };
+            let mut state = full().raised(&raise).unwrap();
+            assert_eq!(state.snowflake_floor_ms(), floor_ms);
+            let free_ms = 900_000 + AHEAD_MS_MAX;
+            let early = lease(&mut state, 900_000, 72);
+            assert_eq!(early, Response::BelowFloor { floor_ms: free_ms });
+            assert_eq!(lease(&mut state, free_ms, 72), window(0, free_ms, free_ms + MINUTE_MS));
+        }
     }
 
     #[test]

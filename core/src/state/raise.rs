@@ -28,6 +28,9 @@ pub struct Raise {
     pub lasts: BTreeMap<BizTag, LastNumbers>,
     /// The first millisecond that windows of snowflakes may have, in Unix time.
     pub floor_ms: u64,
+    /// Every lease of a pool in the old cluster began before this time or before `floor_ms`, in Unix time. Programs lease
+    /// worker ids when the cluster itself has given no snowflake id for long, so `floor_ms` alone may be too early.
+    pub leased_before_ms: u64,
     /// A root key for the new cluster, should the copy have none.
     pub root: Option<RootKey>,
 }
@@ -40,7 +43,7 @@ impl State {
     /// [`RaiseError`], when a tag or a line is named that the state does not have, or a number that it cannot rise to.
     pub fn raised(mut self, by: &Raise) -> Result<Self, RaiseError> {
         self.check_raise(by)?;
-        let Raise { all, tags, lasts, floor_ms, root: drawn } = by;
+        let Raise { all, tags, lasts, floor_ms, leased_before_ms, root: drawn } = by;
         let Self {
             // Time as the log knows it. It decides nothing that must be unique.
             clock_ms: _,
@@ -69,7 +72,7 @@ impl State {
         });
         shaped.for_each_mut(|shaped| shaped.rise(by(shaped.name()), lasts(shaped.name())));
         workers.rise(*floor_ms);
-        pools.rise(*floor_ms);
+        pools.rise(*floor_ms.max(leased_before_ms));
         *advance = advance.saturating_add(*all);
         // A new cluster begins at the level that all its founders support, and this build is the only one.
         level.raise(LEVEL_MAX, first_version_of(LEVEL_MAX));
