@@ -191,7 +191,9 @@ pub enum ClientCommand {
         after_help = "Example, with the highest id from a Leaf that has been stopped:\n  mintleaf \
                       snowflake-floor 1169786042799259000\n\nOn a terminal, it asks for confirmation; \
                       elsewhere it wants --yes. Until every node whose ids could still lie below has taken note, the \
-                      request is refused and names such a node: try again."
+                      request is refused and names such a node: try again.\n\nIn a cluster that was restored, new \
+                      periods up to the one after the floor begin as much higher as at the restore, and registers \
+                      have a gap there."
     )]
     SnowflakeFloor {
         /// Above which id.
