@@ -29,6 +29,7 @@
 //! | `rpc_handler` | What a node does with its peers' requests |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] |
 //! | `offline` | Reading a stopped node's directory; making the directory of a new cluster's only node |
+//! | `specification` | What members of a cluster may say; only for tests |
 //! | `simulation` | What a simulated network needs to know about nodes; only with the feature of that name |
 //! | `fuzzing` | Entry points to the decoders; only with the feature of that name |
 //!

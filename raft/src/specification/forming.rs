@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// A message of bootstrap, or what another message shows of it. Clusters and data directories are named by their ids.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
