@@ -10,7 +10,7 @@
 //!   lost, and no index has two. Without any one of these rules the search finds a loss.
 //! - The simulation sends every message between its nodes through here (`simulation::Overheard`).
 //!
-//! [`Forming`] is the same for the messages by which a cluster begins.
+//! [`Forming`] does the same for the messages that form a cluster.
 
 mod forming;
 mod refusal;
@@ -151,8 +151,8 @@ pub enum Step {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Agreement {
     entries: BTreeMap<LogId, Known>,
-    /// The entries that changed the membership: the voters since, and the entry that changed it before.
-    memberships: BTreeMap<LogId, (Voters, Option<LogId>)>,
+    /// The entries that changed the membership, and the voters since.
+    memberships: BTreeMap<LogId, Voters>,
     candidates: BTreeMap<LeaderId, Candidate>,
     /// The ends of the logs of the nodes that voted for a leader, by voter.
     votes: BTreeMap<Store, BTreeMap<LeaderId, Option<LogId>>>,
@@ -162,7 +162,7 @@ pub struct Agreement {
     committed: BTreeMap<u64, (LogId, LeaderId)>,
     /// Each leader's requests to take over.
     handed_over: BTreeSet<(LeaderId, u64)>,
-    /// Steps for which something that they rest on was never said.
+    /// How often a rule could not be judged, because the nodes never said what it rests on.
     unjudged: u64,
     /// A rule that is not kept, for the search.
     waived: Option<Refusal>,
@@ -184,8 +184,6 @@ struct Candidate {
     process: u128,
     last: Option<LogId>,
     state: Election,
-    /// Changes of the membership that it wrote as the leader.
-    memberships: Vec<LogId>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -208,10 +206,9 @@ impl Agreement {
                 let handed_over =
                     asked_by.is_none_or(|by| self.handed_over.contains(&(by, leader.node)));
                 self.require(handed_over, Refusal::NotHandedOver)?;
-                let campaign = self.candidates.entry(leader).or_insert_with(|| {
-                    let memberships = Vec::new();
-                    Candidate { store, process, last, state: Election::Campaigns, memberships }
-                });
+                let state = Election::Campaigns;
+                let campaign = Candidate { store, process, last, state };
+                let campaign = self.candidates.entry(leader).or_insert(campaign);
                 let is_same = (campaign.store, campaign.process) == (store, process);
                 self.require(is_same, Refusal::TwoProcesses)?;
                 self.vote(leader, store, last)
@@ -229,7 +226,7 @@ impl Agreement {
             }
             Step::Snapshot { leader, process, upto, voters: (named_at, voters) } => {
                 self.lead(leader, process, None)?;
-                self.memberships.entry(named_at).or_insert((voters, None));
+                self.memberships.entry(named_at).or_insert(voters);
                 let (after, content, membership) = (None, None, Some(named_at));
                 let known =
                     self.entries.entry(upto).or_insert(Known { after, content, membership });
@@ -266,7 +263,7 @@ impl Agreement {
         self.committed.last_key_value().map(|(index, _)| *index)
     }
 
-    /// How often a rule could not be judged, because what it rests on was never said.
+    /// How often a rule could not be judged, because the nodes never said what it rests on.
     #[must_use]
     pub fn unjudged(&self) -> u64 {
         self.unjudged
@@ -302,9 +299,8 @@ impl Agreement {
             let lone = voters.iter().all(|set| set.len() == 1);
             let itself = voters.iter().flatten().copied().find(|one| one.node == leader.node);
             self.require(lone && itself.is_some(), Refusal::NotElected)?;
-            let (last, memberships) = (None, Vec::new());
-            let state = Election::Lone;
-            let elected = |store| (leader, Candidate { store, process, last, state, memberships });
+            let (last, state) = (None, Election::Lone);
+            let elected = |store| (leader, Candidate { store, process, last, state });
             self.candidates.extend(itself.map(elected));
             return Ok(());
         };
@@ -336,19 +332,9 @@ impl Agreement {
         mut after: Option<LogId>,
         entries: Vec<Entry>,
     ) -> Result<(), Refusal> {
-        if entries.is_empty() {
-            return self.completes(leader, after);
-        }
+        self.require(self.continues_its_log(leader, after, &entries), Refusal::NotItsLog)?;
+        self.completes(leader, after)?;
         for Entry { id, content, voters } in entries {
-            let follows = id.index == after.map_or(0, |after| after.index + 1);
-            let candidate = self.candidates.get(&leader);
-            let begins = id.leader == leader && after.is_none_or(|after| after.leader != leader);
-            let is_its_log = !begins
-                || candidate.is_none_or(|candidate| {
-                    candidate.state == Election::Lone || candidate.last == after
-                });
-            self.require(follows && id.leader <= leader && is_its_log, Refusal::NotItsLog)?;
-            self.completes(leader, after)?;
             self.completes(leader, Some(id))?;
             let before = after.and_then(|after| self.entries.get(&after)?.membership);
             let membership = if voters.is_some() { Some(id) } else { before };
@@ -363,13 +349,29 @@ impl Agreement {
                 known.membership = known.membership.or(membership);
             });
             if let Some(voters) = voters {
-                self.memberships.entry(id).or_insert((voters, before));
-                let own = self.candidates.get_mut(&leader).filter(|_| id.leader == leader);
-                let _ = own.map(|own| own.memberships.push(id));
+                self.memberships.entry(id).or_insert(voters);
             }
             after = Some(id);
         }
         Ok(())
+    }
+
+    /// Whether the entries follow each other, no later leader wrote any, and the leader's own begin where the log ended
+    /// with which it campaigned.
+    fn continues_its_log(
+        &self,
+        leader: LeaderId,
+        mut after: Option<LogId>,
+        entries: &[Entry],
+    ) -> bool {
+        let campaign = self.candidates.get(&leader).filter(|one| one.state != Election::Lone);
+        entries.iter().all(|Entry { id, .. }| {
+            let before = after.replace(*id);
+            let follows = id.index == before.map_or(0, |before| before.index + 1);
+            let begins = id.leader == leader && before.is_none_or(|before| before.leader != leader);
+            let is_its_log = !begins || campaign.is_none_or(|campaign| campaign.last == before);
+            follows && id.leader <= leader && is_its_log
+        })
     }
 
     /// A leader's log holds everything that was committed under an earlier leader.
@@ -408,13 +410,10 @@ impl Agreement {
         let known = self.entries.get(&upto).and_then(|known| known.membership);
         let candidate = self.candidates.get(&by);
         // A change of the membership counts from when the leader wrote it.
-        let later = candidate.into_iter().flat_map(|leader| &leader.memberships);
-        let later = later.copied().filter(|id| id.index > upto.index);
-        let alternatives: Vec<&Voters> = known
-            .into_iter()
-            .chain(later)
-            .filter_map(|at| Some(&self.memberships.get(&at)?.0))
-            .collect();
+        let last = LogId { leader: by, index: u64::MAX };
+        let later = self.memberships.range(upto..=last).map(|(_, voters)| voters);
+        let known = known.and_then(|at| self.memberships.get(&at));
+        let alternatives: Vec<&Voters> = known.into_iter().chain(later).collect();
         if alternatives.is_empty() {
             self.unjudged += 1;
             return Ok(());
@@ -440,7 +439,7 @@ impl Agreement {
 
     fn voters_at(&self, id: Option<LogId>) -> Option<&Voters> {
         let at = self.entries.get(&id?)?.membership?;
-        Some(&self.memberships.get(&at)?.0)
+        self.memberships.get(&at)
     }
 }
 

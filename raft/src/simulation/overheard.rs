@@ -154,19 +154,19 @@ impl Overheard {
 
     fn agrees(&mut self, to: &Asked, from: &Origin, response: Response) -> Result<(), Refusal> {
         let store = store(from);
-        let step = match (to.consent.clone(), response) {
+        let step = match (&to.consent, response) {
             (Consent::Introduction { offered }, Response::Handshake(reply)) => {
-                return self.introduces_itself(from.store, &offered, &reply);
+                return self.introduces_itself(from.store, offered, &reply);
             }
             (Consent::Prepare, Response::Done) => {
                 let (cluster, store) = (to.cluster, from.store);
                 return self.forms(FormingStep::Accept { cluster, store });
             }
-            (Consent::Vote(vote), Response::Vote(answer)) if is_granted(&answer, vote) => {
-                let (leader, last) = (leader(vote), answer.last_log_id.map(log_id));
+            (Consent::Vote(vote), Response::Vote(answer)) if is_granted(&answer, *vote) => {
+                let (leader, last) = (leader(*vote), answer.last_log_id.map(log_id));
                 Some(Step::Grant { leader, store, last })
             }
-            (Consent::Hold { leader, upto }, Response::Append(answer)) => {
+            (&Consent::Hold { leader, upto }, Response::Append(answer)) => {
                 let upto = match answer {
                     AppendEntriesResponse::Success => upto,
                     AppendEntriesResponse::PartialSuccess(upto) => upto.map(log_id),
@@ -174,12 +174,12 @@ impl Overheard {
                 };
                 upto.map(|upto| Step::Hold { leader, store, upto })
             }
-            (Consent::Hold { leader, upto }, Response::Snapshot(answer))
+            (&Consent::Hold { leader, upto }, Response::Snapshot(answer))
                 if self::leader(answer.vote) == leader =>
             {
                 upto.map(|upto| Step::Hold { leader, store, upto })
             }
-            (Consent::Read { since }, Response::ReadIndex(Some(index))) => {
+            (&Consent::Read { since }, Response::ReadIndex(Some(index))) => {
                 Some(Step::Read { since, index })
             }
             _ => None,
@@ -214,7 +214,7 @@ impl Overheard {
         self.steps
     }
 
-    /// How often a rule could not be judged, because what it rests on was never said.
+    /// How often a rule could not be judged, because the nodes never said what it rests on.
     #[must_use]
     pub fn unjudged(&self) -> u64 {
         self.clusters.values().map(Agreement::unjudged).sum()
