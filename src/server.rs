@@ -46,6 +46,8 @@ mod signals;
 mod supervisor;
 mod warnings;
 
+#[cfg(test)]
+pub(crate) use assemble::RaftClock;
 pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};
 pub use dev::dev;
 pub use draining::hand_over;

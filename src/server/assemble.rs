@@ -115,7 +115,7 @@ impl AssembledNode {
 }
 
 /// The wall clock as Raft reads it.
-struct RaftClock(Arc<dyn Clock>);
+pub(crate) struct RaftClock(pub(crate) Arc<dyn Clock>);
 
 impl mintleaf_raft::Clock for RaftClock {
     fn now_ms(&self) -> u64 {

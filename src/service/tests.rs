@@ -6,6 +6,7 @@ mod marks;
 mod mixed_up;
 mod shaped;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,20 +59,25 @@ async fn alone_by(
         },
         draw_key: || Ok([7; 32]),
     };
-    let options = Options {
-        node_id: 1,
-        data: dir.path().join("node"),
-        fresh_store: 1,
-        boot_nonce: 1,
+    let options = options(1, dir.path().join("node"));
+    assemble(assembly, |state, clock| Node::open(options, drives(state), clock)).await.unwrap()
+}
+
+/// The options of a node that is alone, and that no other node reaches.
+pub(crate) fn options(node_id: u64, data: PathBuf) -> Options {
+    Options {
+        node_id,
+        data,
+        fresh_store: node_id.into(),
+        boot_nonce: node_id.into(),
         moved: false,
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),
         zone: String::new(),
-        peers: [(1, NOWHERE.to_owned())].into(),
+        peers: [(node_id, NOWHERE.to_owned())].into(),
         join: None,
         security: mintleaf_raft::Security::Plain,
         tuning: Tuning::default(),
-    };
-    assemble(assembly, |state, clock| Node::open(options, drives(state), clock)).await.unwrap()
+    }
 }
