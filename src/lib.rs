@@ -92,7 +92,7 @@
 //! | line | One number line of a shaped tag: its only one, or that of a period or a section. |
 //! | number | What a line counts. Each id is made from a number; a plain tag's ids are its numbers. |
 //! | strict | Of a tag: its ids rise over the whole cluster, because only the leader hands them out. |
-//! | round | Messages by which a quorum confirms that a node leads. A strict id waits for a round that began after its request. |
+//! | round | An exchange of messages with a quorum, which confirms that a node leads. A strict id waits for a round that began after its request. |
 //! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |
 //! | register | A tag whose numbers have no gap, each given to a key for good. |
 //! | worker id | The part of a snowflake id that no two processes share at a time. |

@@ -59,7 +59,7 @@ pub struct SegmentBuffer {
     cursor: u64,
     /// The segment that the cursor is in or at the end of; empty before the first.
     current: Segment,
-    /// The cursor position at which to fetch the next segment; past every id if a caller must wait first.
+    /// The cursor position where the node fetches the next segment; past every id if a caller must wait first.
     low_water: u64,
     /// Segments above `current`, ascending: usually one; more only after a demand larger than both.
     upcoming: VecDeque<Segment>,

@@ -8,7 +8,7 @@
 //! | `estimate` | How long something takes, estimated the way TCP estimates its round trip |
 //! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements |
 //! | `leader_requests` | [`LeaderRequests`], the trait that the user of this crate implements so that a leader can answer members' requests |
-//! | `transport` | The trait that carries frames between nodes, TCP, and the proof of which node is at the other end |
+//! | `transport` | The trait that carries frames between nodes, TCP, and the proof that the other end is the node it claims to be |
 //! | `options` | [`Options`], [`Tuning`] and the clock |
 //! | `stop` | A handle that lets any part of a node stop the node |
 //! | `types` | openraft's type parameters, and the bounds of messages and records |

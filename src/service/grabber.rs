@@ -18,8 +18,8 @@ use super::tag_table::TagTable;
 use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
-/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; those that arrive while it is
-/// under way form the next.
+/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that arrive while it
+/// is under way form the next.
 const PROPOSALS_MAX: usize = 3;
 /// How long the task waits before it repeats a failed grab that a caller waits for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -167,7 +167,7 @@ impl Grabber {
         }
     }
 
-    /// Asks for another grab for those of these slots at which a caller waits.
+    /// Asks for another grab for each of these slots if a caller waits there.
     async fn retry_later(&self, failed: Vec<Arc<Slot>>) {
         let mut waited_for = failed;
         waited_for.retain(|slot| slot.grab_failed());

@@ -90,8 +90,8 @@ impl SharedLedger {
         self.0.lock().tags_held()
     }
 
-    /// What this process holds of each of these tags; `None` for a tag that is not strict, or of which it holds
-    /// nothing.
+    /// What this process holds of each of these tags; `None` for a tag that is not strict, and if it holds nothing of
+    /// the tag.
     pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
         if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
     }

@@ -20,7 +20,7 @@ use crate::raft_storage::LogObserver;
 use crate::runtime::Spawner;
 use crate::types::{RaftEntry, RaftLogId, RaftVote};
 
-/// The followers of this node, and the end of its own log.
+/// The followers of this node, and the end of this node's log.
 pub(crate) struct EarlyAppends {
     node_id: u64,
     followers: Mutex<BTreeMap<u64, Weak<Follower>>>,
