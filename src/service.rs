@@ -67,7 +67,7 @@ pub use ids::IdService;
 pub use leader::keys::{KeyName, KeyRequest, LastNumber};
 pub use local::slot::SlotStatus;
 pub use log_access::Consistency;
-pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolService};
+pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolPage, PoolService};
 pub use readiness::Readiness;
 pub use refusals::{Refusal, RefusedFor};
 pub use registers::{RegisterPage, Registered};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, confirm, print, print_json, print_styled, print_table};
+use super::output::{cell, confirm, print, print_json, print_styled, print_table, warn};
 use super::table::TextTable;
 use crate::text::path_segment::escape;
 use crate::text::timestamp::rfc3339;
@@ -16,11 +16,11 @@ use crate::text::timestamp::rfc3339;
 #[derive(Debug, Subcommand)]
 pub enum PoolCommand {
     /// Make a pool, or give it more worker ids
-    #[command(after_help = "Example:\n  mintleaf pool create shops --workers 0-1023")]
+    #[command(after_help = "Example:\n  mintleaf pool create shops --workers 16-1023")]
     Create {
         /// The pool's name
         name: String,
-        /// Its worker ids up to 65535, such as 0-1023 or 0-9,20: all that it has, and more
+        /// Its worker ids up to 65535, such as 16-1023 or 0-9,20: all that it has, and more
         #[arg(long)]
         workers: WorkerPool,
         /// Worker ids in use elsewhere, such as 3,7: never leased until a list without them, or none, replaces this one
@@ -55,6 +55,7 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
                 body["taken"] = taken.iter().flat_map(WorkerPool::worker_ids).collect();
             }
             let pool = client.change(Method::PUT, &path(&name), Some(&body)).await?;
+            warn_of_shared(&pool);
             if json { print_json(&pool) } else { print(&heading(&pool)) }
         }
         PoolCommand::List => {
@@ -98,6 +99,19 @@ async fn whole(client: &Client, path: &str) -> Result<Value, Failure> {
         pool["next"] = page["next"].take();
     }
     Ok(pool)
+}
+
+/// Warns of worker ids that the nodes or other pools have too.
+fn warn_of_shared(pool: &Value) {
+    for shared in pool["shared"].as_array().into_iter().flatten() {
+        let (owner, workers) = match shared["pool"].as_str() {
+            Some(_) => (format!("the pool {} has", cell(shared, "pool")), cell(shared, "workers")),
+            None => ("the nodes have".to_owned(), cell(shared, "workers")),
+        };
+        warn(&format!(
+            "{owner} the worker ids {workers} too: snowflakes made with them may be the same, so keep both out of one table"
+        ));
+    }
 }
 
 fn path(name: &str) -> String {

@@ -16,7 +16,7 @@ use super::body::{Fields, required};
 use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
-use crate::service::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolService, PoolView};
+use crate::service::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolPage, PoolService, PoolView};
 use crate::text::path_segment;
 
 type Pools = State<Arc<PoolService>>;
@@ -35,9 +35,17 @@ pub(super) struct HoldersBody {
     workers: String,
     size: u32,
     taken: Vec<u16>,
+    shared: Vec<SharedBody>,
     holders: Vec<HolderBody>,
     /// The next page begins after this worker id; `None` on the last page.
     next: Option<u16>,
+}
+
+/// Worker ids that a pool has in common with another pool, or with the nodes: then `pool` is `None`.
+#[derive(Serialize)]
+struct SharedBody {
+    pool: Option<String>,
+    workers: String,
 }
 
 /// The holder of a worker id in answers. The lease is not shown: its name is the holder's proof.
@@ -151,17 +159,22 @@ async fn page(
 ) -> Result<Json<HoldersBody>, Problem> {
     let limit = limit as usize;
     // One more than the page has, so that it knows whether there are more.
-    let (workers, mut rows) = service.get(pool, after, limit + 1).await?;
-    let has_next = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().map(|row| row.worker_id).filter(|_| has_next);
+    let PoolPage { workers, shared, mut leases } = service.get(pool, after, limit + 1).await?;
+    let has_next = leases.len() > limit;
+    leases.truncate(limit);
+    let next = leases.last().map(|lease| lease.worker_id).filter(|_| has_next);
     let PoolWorkers { workers, taken } = workers;
+    let shared = shared.into_iter().map(|(owner, workers)| SharedBody {
+        pool: owner.map(|pool| pool.to_string()),
+        workers: workers.to_string(),
+    });
     Ok(Json(HoldersBody {
         pool: pool.to_string(),
         size: workers.size(),
         workers: workers.to_string(),
         taken: taken.iter().flat_map(WorkerPool::worker_ids).collect(),
-        holders: rows.into_iter().map(HolderBody::from).collect(),
+        shared: shared.collect(),
+        holders: leases.into_iter().map(HolderBody::from).collect(),
         next,
     }))
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
 use mintleaf_core::snowflake::WorkerPool;
-use mintleaf_core::state::{Actor, Change, Command, LeaseRow, PoolWorkers, Response, lease_name};
+use mintleaf_core::state::{
+    Actor, Change, Command, LeaseRow, PoolWorkers, Response, State, lease_name,
+};
 use mintleaf_core::tag::BizTag;
 
 use super::admin::audit;
@@ -46,6 +48,18 @@ pub struct LeasedWorker {
     pub from_ms: u64,
     /// The first one past the last.
     pub until_ms: u64,
+}
+
+/// A pool, and some of its leases.
+#[derive(Clone, Debug)]
+pub struct PoolPage {
+    /// Its worker ids.
+    pub workers: PoolWorkers,
+    /// Those of them that others have too: the nodes (`None`), or another pool. Two programs that stamp one worker id
+    /// make the same snowflakes.
+    pub shared: Vec<(Option<BizTag>, WorkerPool)>,
+    /// Leases that last.
+    pub leases: Vec<LeaseRow>,
 }
 
 impl PoolService {
@@ -106,10 +120,13 @@ impl PoolService {
         pool: &BizTag,
         after: Option<u16>,
         limit: usize,
-    ) -> Result<(PoolWorkers, Vec<LeaseRow>), Error> {
+    ) -> Result<PoolPage, Error> {
         refresh(&self.replica, Consistency::Linearizable).await?;
         let now_ms = self.clock.now_ms();
-        let found = self.replica.read(|state| state.pool(pool.as_str(), now_ms, after, limit));
+        let found = self.replica.read(|state| {
+            let (workers, leases) = state.pool(pool.as_str(), now_ms, after, limit)?;
+            Some(PoolPage { shared: shared(state, pool, &workers.workers), workers, leases })
+        });
         found.ok_or_else(unknown_pool)
     }
 
@@ -217,6 +234,14 @@ impl PoolService {
             }
         }
     }
+}
+
+/// The worker ids of a pool that the nodes or other pools have too.
+fn shared(state: &State, pool: &BizTag, workers: &WorkerPool) -> Vec<(Option<BizTag>, WorkerPool)> {
+    let nodes = state.snowflake_rules().map(|rules| (None, rules.pool().clone()));
+    let pools = state.pools(0).into_iter().map(|(name, its, ..)| (Some(name), its.workers));
+    let others = nodes.into_iter().chain(pools.filter(|(name, _)| name.as_ref() != Some(pool)));
+    others.filter_map(|(owner, its)| Some((owner, workers.shared_with(&its)?))).collect()
 }
 
 fn unknown_pool() -> Error {

@@ -127,6 +127,33 @@ fn worker_ids_that_run_elsewhere_are_not_leased_and_every_page_shows_them() {
 }
 
 #[test]
+fn worker_ids_that_the_nodes_or_another_pool_have_too_are_shown_and_warned_of() {
+    let mut cluster = mintleaf().prepare(1, &["--snowflake-workers", "0-15"]);
+    cluster.start_all();
+    let api = cluster.api(1);
+    eventually("a worker id", secs(10), || api.get("/v1/snowflake").is_ok().then_some(()));
+    assert_eq!(put(api, "shops", "16-1023").ok()["shared"], json!([]));
+    let with_shops = json!({ "pool": "shops", "workers": "16-20" });
+    let with_nodes = json!({ "pool": null, "workers": "10-15" });
+    assert_eq!(put(api, "bills", "10-20").ok()["shared"], json!([with_nodes, with_shops]));
+    assert_eq!(
+        api.get("/v1/pools/shops").ok()["shared"],
+        json!([{ "pool": "bills", "workers": "16-20" }])
+    );
+    let url = format!("http://{}", api.0);
+    let create = ["pool", "create", "bills", "--workers", "10-20", "--url", &url];
+    let created = Finished::of(mintleaf().command().args(create));
+    assert_eq!(created.code, Some(0), "{created:?}");
+    let warnings: Vec<&str> = created.stderr.lines().collect();
+    assert!(
+        warnings.len() == 2
+            && warnings[0].starts_with("warning: the nodes have the worker ids 10-15 too")
+            && warnings[1].starts_with("warning: the pool shops has the worker ids 16-20 too"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
 fn what_is_out_of_bounds_is_refused_by_name() {
     let node = mintleaf().dev();
     let api = node.api();

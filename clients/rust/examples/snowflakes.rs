@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! mintleaf dev &
-//! mintleaf pool create shops --workers 0-1023
+//! mintleaf pool create shops --workers 16-1023
 //! cargo run --release -p mintleaf-client --example snowflakes -- http://127.0.0.1:8080
 //! ```
 

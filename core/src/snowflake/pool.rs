@@ -56,6 +56,17 @@ impl WorkerPool {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
 
+    /// The worker ids that both pools have, if there are any.
+    pub fn shared_with(&self, other: &Self) -> Option<Self> {
+        let pairs =
+            self.ranges.iter().flat_map(|one| other.ranges.iter().map(move |two| (one, two)));
+        let ranges: Vec<(u16, u16)> = pairs
+            .map(|(one, two)| (one.0.max(two.0), one.1.min(two.1)))
+            .filter(|(first, last)| first <= last)
+            .collect();
+        (!ranges.is_empty()).then_some(Self { ranges })
+    }
+
     /// The pool of these worker ids, in any order.
     ///
     /// # Errors
@@ -194,6 +205,18 @@ mod tests {
         assert_eq!(self::pool("0-65535").size(), 65_536);
         assert_eq!(self::pool("0-9,20").worker_ids_from(8).collect::<Vec<_>>(), [8, 9, 20]);
         assert_eq!(WorkerPool::of_ids([7, 3, 4]).unwrap(), self::pool("3-4,7"));
+    }
+
+    #[test]
+    fn pools_share_the_worker_ids_that_both_have() {
+        let shared = |one: &str, two: &str| {
+            let found = pool(one).shared_with(&pool(two));
+            assert_eq!(found, pool(two).shared_with(&pool(one)));
+            found.map(|found| found.to_string())
+        };
+        assert_eq!(shared("0-1023", "0-1023").as_deref(), Some("0-1023"));
+        assert_eq!(shared("0-9,20,30-40", "5-25,40").as_deref(), Some("5-9,20,40"));
+        assert_eq!(shared("0-15", "16-1023"), None);
     }
 
     #[test]
