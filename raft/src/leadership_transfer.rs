@@ -22,8 +22,10 @@ pub(crate) struct LeadershipTransfer {
     heartbeats_paused: AtomicBool,
     /// The vote of the leader that asked this node to take over.
     transferred_by: Mutex<Option<RaftVote>>,
-    /// When this node last asked another to take over, or declined to lead.
+    /// When this node last asked another to take over.
     left: Mutex<Option<Instant>>,
+    /// Whether this node is about to stop.
+    declined: AtomicBool,
 }
 
 impl LeadershipTransfer {
@@ -48,12 +50,22 @@ impl LeadershipTransfer {
         self.heartbeats_paused.load(Ordering::Relaxed)
     }
 
-    /// Records that this node asks another to take over, or declines to lead.
+    /// Records that this node asks another to take over.
     pub(crate) fn leave(&self) {
         *self.left.lock() = Some(Instant::now());
     }
 
-    /// Whether this node gave leadership away lately, because it is about to stop or because another leads better.
+    /// Records that this node is about to stop.
+    pub(crate) fn decline(&self) {
+        self.declined.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this node is about to stop.
+    pub(crate) fn has_declined(&self) -> bool {
+        self.declined.load(Ordering::Relaxed)
+    }
+
+    /// Whether this node gave leadership away lately.
     pub(crate) fn has_left_lately(&self) -> bool {
         self.left.lock().is_some_and(|at| at.elapsed() < LEFT_FOR)
     }

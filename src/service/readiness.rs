@@ -178,6 +178,7 @@ mod tests {
             silence: silence.map(Duration::from_secs),
             round_trip: None,
             sync: None,
+            declines: false,
             release: None,
             zone: None,
         };

@@ -230,6 +230,19 @@ fn a_node_that_is_removed_while_it_drains_ends_as_a_removed_one() {
     }
 }
 
+#[test]
+fn nodes_that_stop_together_do_not_hand_leadership_round() {
+    let (mut cluster, _) = draining_cluster(3);
+    let _kept: Vec<_> =
+        cluster.ids().iter().map(|id| KeptConnection::open(cluster.api(*id))).collect();
+    for id in cluster.ids() {
+        cluster.process(id).signal("TERM");
+    }
+    let logs = cluster.ids().into_iter().map(|id| cluster.ended(id, DRAIN + STOPPED_WITHIN).1);
+    let handed: usize = logs.map(|log| log.matches("handed leadership over").count()).sum();
+    assert!(handed <= 2, "{handed} times");
+}
+
 /// Reads until the node has ended the connection; returns what arrived.
 fn read_off(mut stream: &TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();

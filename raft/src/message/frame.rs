@@ -143,9 +143,15 @@ pub(crate) struct Condition {
     /// How long a recent sync took; `None` before the first.
     pub(crate) sync_us: Option<u64>,
     /// If this node led, few commits would take longer than this: its own sync, plus the round trip and the sync of
-    /// the slowest member that a quorum needs. `None` while it does not know that, and while it does not want to lead
-    /// because it gave leadership away lately.
+    /// the slowest member that a quorum needs. `None` while it does not know that, and for a while after it gave
+    /// leadership away; [`DECLINES`](Self::DECLINES) while it is about to stop.
     pub(crate) commit_us: Option<u64>,
+}
+
+impl Condition {
+    /// The `commit_us` of a node that is about to stop: longer than any commit, so that no leader hands over to it because
+    /// it would lead better.
+    pub(crate) const DECLINES: u64 = u64::MAX;
 }
 
 /// The answer to a request.

@@ -206,9 +206,9 @@ impl Handle {
         self.membership.change(transfer, Precaution::AskVoters, change_deadline()).await
     }
 
-    /// For a minute, keeps leaders from handing over to this node because it would lead better: it is about to stop.
+    /// Keeps leaders from handing over to this node: it is about to stop.
     pub fn decline_leadership(&self) {
-        self.core.transfer.leave();
+        self.core.transfer.decline();
     }
 
     /// Raises the level of the cluster to the highest that every member supports, learners included. The leader asks

@@ -44,6 +44,8 @@ pub struct MemberStatus {
     pub round_trip: Option<Duration>,
     /// How long recent syncs took on the member's disk, as it last reported; `None` while that is not known.
     pub sync: Option<Duration>,
+    /// Whether the member reported that it is about to stop.
+    pub declines: bool,
     /// What the member runs, as it last reported; `None` until it was heard.
     pub release: Option<Release>,
     /// The member's zone, as it last reported; `None` if it has no zone or was not heard.
@@ -140,6 +142,10 @@ fn members(core: &Core, now: &RaftMetrics, leader_id: Option<u64>) -> Vec<Member
         },
         round_trip: core.heard.weather().round_trip(id),
         sync: if id == me { core.heard.syncs().lately() } else { core.heard.weather().sync(id) },
+        declines: match id {
+            id if id == me => core.transfer.has_declined(),
+            id => core.heard.weather().declines(id),
+        },
         release: if id == me { Some(core.state.supports()) } else { core.releases.of(member) },
         zone: match id {
             id if id == me => Some(core.options.zone.clone()),

@@ -94,7 +94,13 @@ impl Weather {
 
     /// How long a commit would take if the peer led, as it reported.
     pub(crate) fn commit(&self, id: u64) -> Option<Duration> {
-        self.condition(id)?.commit_us.map(Duration::from_micros)
+        let reported = self.condition(id)?.commit_us;
+        reported.filter(|us| *us != Condition::DECLINES).map(Duration::from_micros)
+    }
+
+    /// Whether a peer reported that it is about to stop.
+    pub(crate) fn declines(&self, id: u64) -> bool {
+        self.condition(id).is_some_and(|it| it.commit_us == Some(Condition::DECLINES))
     }
 
     /// How long a leader at the other end of a link may be silent before its follower reacts: time for several
@@ -160,6 +166,19 @@ mod tests {
 
     fn condition(writing: bool) -> Condition {
         Condition { vote: Default::default(), writing, sync_us: None, commit_us: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_is_about_to_stop_declines_and_never_leads_better() {
+        let weather = Weather::default();
+        let with = |commit_us| Condition { commit_us, ..condition(false) };
+        let reports = [(None, None, false), (Some(7), Some(Duration::from_micros(7)), false)];
+        for (commit_us, commit, declines) in
+            reports.into_iter().chain([(Some(Condition::DECLINES), None, true)])
+        {
+            weather.answered(2, Instant::now(), with(commit_us));
+            assert_eq!((weather.commit(2), weather.declines(2)), (commit, declines));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -277,10 +277,11 @@ impl RpcHandler {
             vote: self.core.latest_vote(),
             writing: self.writing.load(Relaxed) > 0,
             sync_us: heard.syncs().lately().map(us),
-            commit_us: heard
-                .commit_bound()
-                .map(us)
-                .filter(|_| !self.core.transfer.has_left_lately()),
+            commit_us: match &self.core.transfer {
+                transfer if transfer.has_declined() => Some(Condition::DECLINES),
+                transfer if transfer.has_left_lately() => None,
+                _ => heard.commit_bound().map(us),
+            },
         }
     }
 

@@ -273,8 +273,9 @@ impl ClusterService {
         })
     }
 
-    /// Hands leadership to the voter that follows most closely. Nothing happens when this node does not lead, or cannot
-    /// reach another voter. Returns which node leads then.
+    /// Hands leadership to the voter that follows most closely, of those that do not decline: nodes that stop at the same
+    /// time do not hand it back and forth. Nothing happens when this node does not lead, or reaches no such voter.
+    /// Returns which node leads then.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
@@ -286,7 +287,7 @@ impl ClusterService {
         }
         let me = status.node_id;
         let fit = |member: &&MemberStatus| {
-            member.id != me && member.role == Role::Voter && member.reachable
+            member.id != me && member.role == Role::Voter && member.reachable && !member.declines
         };
         let successor = status.members.iter().filter(fit).max_by_key(|member| member.matched_index);
         let Some(id) = successor.map(|member| member.id) else { return Ok(None) };

@@ -131,6 +131,7 @@ mod tests {
             silence: None,
             round_trip: None,
             sync: None,
+            declines: false,
             release: level.map(|level| Release { level, version: String::new() }),
             zone: None,
         }
