@@ -216,11 +216,15 @@ fn changes_of_the_membership_and_the_leader_are_recorded() {
     );
 
     let raft = cluster.raft(leader).to_string();
+    // It leads already: nothing changes.
+    assert_eq!(api.post("/v1/cluster/leader", &json!({ "id": other })).status, 204);
     let demote = json!({ "id": leader, "raft": raft, "voter": false });
     eventually("the node to lose its vote", secs(20), || {
         api.post("/v1/cluster/nodes", &demote).is_ok().then_some(())
     });
     await_actions(&cluster, asked, &[format!("node.update {leader}")]);
+    let transfers = audit(api).iter().filter(|it| it["action"] == "leader.transfer").count();
+    assert_eq!(transfers, 1);
     let entry = audit(api).pop().unwrap();
     assert_eq!(
         (&entry["before"]["voter"], &entry["after"]["voter"]),

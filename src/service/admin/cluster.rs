@@ -207,7 +207,9 @@ impl ClusterService {
         let replica = Arc::clone(&self.replica);
         let from = replica.node().status().leader_id;
         let making = async move { replica.node().transfer_leader(id).await };
-        let change = move |_: &Replica| Some(Change::TransferLeader { from, to: id });
+        let change = move |_: &Replica| {
+            (from != Some(id)).then_some(Change::TransferLeader { from, to: id })
+        };
         audit::carry(&self.replica, actor, making, change).await
     }
 
