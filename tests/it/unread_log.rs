@@ -104,5 +104,6 @@ fn a_node_ends_in_time_though_nobody_reads_its_log() {
     assert!(ended.expect("an end in time").success());
     let mut log = Vec::new();
     unread.stderr.take().unwrap().read_to_end(&mut log).unwrap();
-    assert!(log.len() >= 60_000, "the pipe was full: {}", log.len());
+    // A write that does not fit into the rest of a page of the pipe begins another page.
+    assert!(log.len() >= 40_000, "the pipe was full: {}", log.len());
 }
