@@ -15,8 +15,19 @@ const COLUMNS_MAX: usize = 4_096;
 const NO_COLUMNS: [&str; 9] =
     ["PRIMARY", "KEY", "UNIQUE", "CONSTRAINT", "INDEX", "FULLTEXT", "SPATIAL", "CHECK", "FOREIGN"];
 
-/// Reads the rows of Leaf's and tinyid's tables.
+/// Comments at the beginning of a dump. A dump without comments has none of them, and no line at its end either.
+const BEGINNINGS: [&[u8]; 2] = [b"-- MySQL dump ", b"-- MariaDB dump "];
+/// The comment at the end of a dump that begins with one of them.
+const END: &[u8] = b"-- Dump completed";
+/// Bytes at either end of a dump in which these comments are.
+const COMMENT_WITHIN: usize = 1_024;
+
+/// Reads the rows of Leaf's and tinyid's tables. A dump that was cut off is refused whole: a tag that is missing here would
+/// begin at 1 on its first use.
 pub(super) fn read(bytes: &[u8]) -> Result<Table, Unreadable> {
+    if is_cut_off(bytes) {
+        return Err(Unreadable::CutOff);
+    }
     let mut dump = Dump { table: Table::default(), created: BTreeMap::new(), is_known: false };
     let mut cursor = Cursor::new(bytes);
     loop {
@@ -27,6 +38,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Table, Unreadable> {
         dump.statement(&mut cursor)?;
     }
     if dump.is_known { Ok(dump.table) } else { Err(Unreadable::NoTable) }
+}
+
+fn is_cut_off(bytes: &[u8]) -> bool {
+    let has = |within: &[u8], comment: &[u8]| within.windows(comment.len()).any(|it| it == comment);
+    let within = bytes.len().min(COMMENT_WITHIN);
+    let (first, last) = (&bytes[..within], &bytes[bytes.len() - within..]);
+    BEGINNINGS.iter().any(|beginning| has(first, beginning)) && !has(last, END)
 }
 
 struct Dump {

@@ -56,6 +56,12 @@ pub enum Unreadable {
          of the table, or CSV or TSV whose first line names the columns"
     )]
     NoTable,
+    /// The dump lacks the line that `mysqldump` and `mariadb-dump` write at its end.
+    #[error(
+        "its last line should be \"-- Dump completed\": the dump was cut off, and tags may be missing; dump again, or add \
+         the line if all tags are there"
+    )]
+    CutOff,
     /// The file has more rows than [`ROWS_MAX`].
     #[error("it has more than {ROWS_MAX} rows: split it")]
     TooManyRows,

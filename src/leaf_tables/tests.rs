@@ -116,6 +116,17 @@ fn a_table_is_known_by_its_columns_whatever_it_is_called() {
 }
 
 #[test]
+fn a_dump_that_was_cut_off_is_refused() {
+    for dump in [&include_bytes!("tests/mysql-8.sql")[..], include_bytes!("tests/mariadb.sql")] {
+        assert!(read(dump).is_ok());
+        let end = dump.windows(17).position(|it| it == b"-- Dump completed").unwrap();
+        for bytes in [end, end / 2, end * 3 / 4] {
+            assert_eq!(read(&dump[..bytes]), Err(Unreadable::CutOff), "{bytes} bytes");
+        }
+    }
+}
+
+#[test]
 fn tags_that_leaf_took_for_one_are_found() {
     let names = ["a.b.c", "b", "a", "a.b", ".x", "c.d", "a"];
     let row = |(line, name): (usize, &&str)| Row {
