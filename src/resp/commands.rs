@@ -188,6 +188,7 @@ fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         }
         text += &format!("'{}' ", shown(arg));
     }
+    text += "(COMMAND LIST names those that are served)";
     call.refuse(&text)
 }
 

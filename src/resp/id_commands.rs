@@ -105,7 +105,7 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
                 Err(call.refuse(&format!("ERR count must be an integer of 1 to {LISTED_IDS_MAX}")))
             }
         },
-        _ => Err(call.refuse("ERR syntax error")),
+        _ => Err(call.refuse("ERR syntax error: behind the name comes COUNT n, or nothing")),
     }
 }
 

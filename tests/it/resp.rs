@@ -88,14 +88,17 @@ fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
     let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     for (words, expected) in [
-        ("FOO a b", "ERR unknown command 'FOO', with args beginning with: 'a' 'b' "),
+        (
+            "FOO a b",
+            "ERR unknown command 'FOO', with args beginning with: 'a' 'b' (COMMAND LIST names those that are served)",
+        ),
         ("INCR", "ERR wrong number of arguments for 'incr' command"),
         ("INCRBY orders", "ERR wrong number of arguments for 'incrby' command"),
         ("INCRBY orders 0", "ERR increment must be an integer of 1 to 1000000"),
         ("INCRBY orders -1", "ERR increment must be an integer of 1 to 1000000"),
         ("INCRBY orders 1000001", "ERR increment must be an integer of 1 to 1000000"),
         ("MINT orders COUNT 10001", "ERR count must be an integer of 1 to 10000"),
-        ("MINT orders LIMIT 1", "ERR syntax error"),
+        ("MINT orders 5", "ERR syntax error: behind the name comes COUNT n, or nothing"),
         ("SET orders 1", "ERR 'SET' is not served: ids only move forward"),
         ("SET orders 1 NX EX 60", "ERR 'SET' is not served: ids only move forward"),
         ("SET orders -1 NX", "ERR value must be an integer of 0 to 9223372036854775806"),
