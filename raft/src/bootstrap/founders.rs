@@ -278,7 +278,7 @@ async fn send_abort(core: &Core, cluster: u128, id: u64, member: &Member) {
     let abort = Request::Abort { cluster };
     let told = core.client.call_in(cluster, id, member, abort, PREPARE_TIMEOUT).await;
     if let Err(error) = told {
-        tracing::debug!(node = id, %error, "cannot be told that it is free");
+        tracing::debug!(peer = id, %error, "cannot be told that it is free");
     }
 }
 

@@ -31,9 +31,9 @@ pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
             Ok(_) => {}
             Err(CallError::Refused { .. }) if core.identity.stop_handle().must_stop() => return,
             Err(error @ CallError::Refused { .. }) => {
-                tracing::warn!(node = id, %error, "a member does not take this node back");
+                tracing::warn!(peer = id, %error, "a member does not take this node back");
             }
-            Err(error) => tracing::debug!(node = id, %error, "not asked"),
+            Err(error) => tracing::debug!(peer = id, %error, "not asked"),
         }
     }
 }

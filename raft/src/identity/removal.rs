@@ -56,7 +56,7 @@ impl RemovalClaims {
         });
         if is_new && !counts {
             tracing::warn!(
-                node = by,
+                peer = by,
                 "a member says that this node was removed: its leader, or most of the other voters, would have to"
             );
         }

@@ -108,7 +108,7 @@ pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
     };
     if let Some(others) = UNREACHED.take() {
         let what = "a node does not answer at the address that it tells";
-        tracing::info!(node = id, %raft, %found, others, "{what}");
+        tracing::info!(peer = id, %raft, %found, others, "{what}");
     }
     sleep_until(silent_at).await;
     Err(unavailable(format!("node {id} does not answer at {raft}: check --advertise-raft")))
@@ -145,9 +145,9 @@ async fn add(
             change_membership(core, set, FormerVoters::Leave, precaution).await?;
             let (raft, http) = (member.raft, member.http);
             match present {
-                None => tracing::info!(node = id, raft, "added a learner"),
+                None => tracing::info!(peer = id, raft, "added a learner"),
                 Some(_) => {
-                    tracing::info!(node = id, raft, http, "a member has other addresses now");
+                    tracing::info!(peer = id, raft, http, "a member has other addresses now");
                 }
             }
         }
@@ -195,7 +195,7 @@ async fn ask_newcomer(
             Ok(Member { raft, http, store: from.store })
         }
         Err(found) => {
-            tracing::info!(node = id, %raft, %found, "no node to add");
+            tracing::info!(peer = id, %raft, %found, "no node to add");
             let present = core.member(id).filter(|present| present.raft == raft);
             let Some(present) = present else {
                 sleep_until(silent_at).await;
@@ -229,7 +229,7 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     }
     let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
     change_membership(core, demotion, FormerVoters::Stay, precaution).await?;
-    tracing::info!(node = id, "made a voter a learner");
+    tracing::info!(peer = id, "made a voter a learner");
     Ok(())
 }
 
@@ -261,7 +261,7 @@ async fn promote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(late)?;
     let promotion = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
     change_membership(core, promotion, FormerVoters::Leave, precaution).await?;
-    tracing::info!(node = id, "promoted a learner to voter");
+    tracing::info!(peer = id, "promoted a learner to voter");
     Ok(())
 }
 
@@ -282,7 +282,7 @@ async fn remove(core: &Arc<Core>, id: u64, store: u128, precaution: Precaution) 
         false => ChangeMembers::RemoveNodes(ids),
     };
     change_membership(core, removal, FormerVoters::Leave, precaution).await?;
-    tracing::info!(node = id, "removed a node");
+    tracing::info!(peer = id, "removed a node");
     tell_removed(core, id, &member).await;
     Ok(())
 }
@@ -295,7 +295,7 @@ async fn tell_removed(core: &Core, id: u64, member: &Member) {
     let members_index = core.identity.members().log_id().map_or(0, |log_id| log_id.index);
     let removed = Request::Removed { members_index };
     if let Err(error) = core.client.call(id, member, removed, CALL_TIMEOUT).await {
-        tracing::info!(node = id, %error, "the removed node could not be told");
+        tracing::info!(peer = id, %error, "the removed node could not be told");
     }
 }
 

@@ -192,7 +192,7 @@ impl Membership {
         };
         let voters: BTreeSet<u64> = voters.into_iter().filter(can_take_over).collect();
         let Some(id) = next_in_turn(&voters, &mut self.asked_last.lock()) else { return };
-        tracing::info!(node = id, %later, "a learner voted in a later term: handing over to catch up");
+        tracing::info!(peer = id, %later, "a learner voted in a later term: handing over to catch up");
         let transfer = Change::Transfer { id };
         if let Err(error) = self.change_as_leader(transfer, Precaution::AskVoters).await {
             tracing::warn!(%error, "cannot hand over so that a learner can follow");

@@ -53,8 +53,8 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const REJOIN: &str =
-            "remove the node from the cluster, wipe this directory, and join it again";
+        const REJOIN: &str = "remove the node from the cluster with `mintleaf cluster remove`, wipe this \
+            directory, and join it again with --join";
         match self {
             Self::WrongCluster { ours } => {
                 write!(f, "it belongs to another cluster ({ours:032x}); check --peers and --join")
@@ -101,5 +101,5 @@ impl fmt::Display for Refusal {
 /// What to do if an id and a data directory do not belong together. Either of them may be the mistake, so the text
 /// never advises deleting anything.
 pub(crate) const KNOWN_OTHERWISE: &str = "the cluster knows this node id with another data directory; \
-    check --node-id and --data; if that directory is lost, remove the node from the cluster, and join it \
-    again with a new one";
+    check --node-id and --data; if that directory is lost, remove the node from the cluster with `mintleaf \
+    cluster remove`, and join it again with a new one and --join";

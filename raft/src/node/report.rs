@@ -111,7 +111,8 @@ impl PeerLog {
                 });
             } else if let Some(since) = self.lost.remove(&id) {
                 tracing::info!(
-                    node = id,
+                    node = me,
+                    peer = id,
                     raft,
                     lost_ms = whole_ms(now, since),
                     "node {id} is back"

@@ -100,7 +100,7 @@ impl Vouchers {
         }
         if let Some(others) = UNVOUCHED.take() {
             tracing::warn!(
-                node = from.node_id,
+                peer = from.node_id,
                 others,
                 "a node that no member knows says that it leads, or wants to"
             );
