@@ -189,7 +189,8 @@ pub enum ClientCommand {
     #[command(
         name = "snowflake-floor",
         after_help = "Example, with the highest id from a Leaf that has been stopped:\n  mintleaf \
-                      snowflake-floor 1169786042799259000\n\nOn a terminal, it asks for confirmation; \
+                      snowflake-floor 1169786042799259000\n\nExample, with the present time:\n  mintleaf snowflake-floor \
+                      $(mintleaf snowflake)\n\nOn a terminal, it asks for confirmation; \
                       elsewhere it wants --yes. Until every node whose ids could still lie below has taken note, the \
                       request is refused and names such a node: try again.\n\nIn a cluster that was restored, new \
                       periods up to the one after the floor begin as much higher as at the restore, and registers \

@@ -155,16 +155,21 @@ impl Client {
         Ok(Self { urls: vec![url], token, withholds_token, patience, ..self.clone() })
     }
 
-    /// Whether the first node that can answer is ready, and why not.
+    /// Whether there are several nodes to ask.
+    pub(super) fn has_several_nodes(&self) -> bool {
+        self.urls.len() > 1
+    }
+
+    /// Whether the first node that can answer is ready, and why not; and which node that is.
     ///
     /// # Errors
     /// The failure at the last node.
-    pub(super) async fn readiness(&self) -> Result<Value, Failure> {
+    pub(super) async fn readiness(&self) -> Result<(BaseUrl, Value), Failure> {
         let ask = async |url: &BaseUrl| {
             let response = self.open(url, &Method::GET, "/readyz", None).await?;
             // A node that is not ready answers 503, with its reasons.
             let body = self.whole(url, response.into_body()).await?;
-            as_json(url, &body)
+            Ok((url.clone(), as_json(url, &body)?))
         };
         self.first(true, ask).await
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use hyper::StatusCode;
+use mintleaf_core::shape::Kind;
 use serde_json::Value;
 
 use super::table::{shown, word};
@@ -51,15 +52,20 @@ impl Failure {
         self.code.as_deref() == Some(code)
     }
 
-    /// The same failure for the user who named this tag: an unknown one is named, with the command that creates it.
-    pub(super) fn about_tag(self, name: &str) -> Self {
-        match self.is("unknown_tag") {
-            true => Self {
-                detail: format!("there is no such tag: {}", shown(name)),
-                hint: Some(format!("mintleaf tag create {} creates it", word(name)).into()),
-                ..self
-            },
-            false => self,
+    /// The same failure for the user who named this tag of this kind: an unknown one is named, with the command that
+    /// creates it.
+    pub(super) fn about_tag(self, name: &str, kind: Kind) -> Self {
+        if !self.is("unknown_tag") {
+            return self;
+        }
+        let kind = match kind {
+            kind if kind == Kind::default() => String::new(),
+            kind => format!(" --kind {}", kind.name()),
+        };
+        Self {
+            detail: format!("there is no such tag: {}", shown(name)),
+            hint: Some(format!("mintleaf tag create {}{kind} creates it", word(name)).into()),
+            ..self
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use hyper::Method;
+use mintleaf_core::shape::Kind;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -77,12 +78,15 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
 /// Why no id of a tag was given, with the command that helps.
 fn explained(refused: Failure, tag: &str) -> Failure {
     // A tag is found under another path where it is of another kind.
-    match refused.is("not_found") && refused.detail.contains("is a sequence") {
-        true => Failure::hinting(
-            format!("{} is a sequence: its numbers are taken by key", shown(tag)),
-            format!("mintleaf sequence next {} KEY takes one", word(tag)),
+    let other_kind = ["sequence", "register"]
+        .into_iter()
+        .find(|kind| refused.is("not_found") && refused.detail.contains(&format!("is a {kind}")));
+    match other_kind {
+        Some(kind) => Failure::hinting(
+            format!("{} is a {kind}: its numbers belong to keys", shown(tag)),
+            format!("mintleaf {kind} next {} KEY takes one", word(tag)),
         ),
-        false => refused.about_tag(tag),
+        None => refused.about_tag(tag, Kind::Ids),
     }
 }
 

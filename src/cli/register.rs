@@ -1,6 +1,7 @@
 //! `mintleaf register next|get|list`: numbers without gaps, each of a key.
 
 use clap::{Args, Subcommand};
+use mintleaf_core::shape::Kind;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -66,15 +67,15 @@ pub(super) async fn run(
         RegisterCommand::Next { of } => {
             // The same key again has the same number, so the request may be repeated.
             let answer = client.repeatable(&of.path(), &json!({})).await;
-            show(&answer.map_err(|refused| refused.about_tag(&of.tag))?, json)
+            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, json)
         }
         RegisterCommand::Get { of } => {
             let answer = client.get(&of.path()).await;
-            show(&answer.map_err(|refused| refused.about_tag(&of.tag))?, json)
+            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, json)
         }
         RegisterCommand::List { tag, period, after, limit } => {
             let page = listed(client, &tag, period, (after, limit)).await;
-            let page = page.map_err(|refused| refused.about_tag(&tag))?;
+            let page = page.map_err(|refused| refused.about_tag(&tag, Kind::Register))?;
             if json {
                 return print_json(&page);
             }

@@ -30,6 +30,10 @@ const NOT_COVERED: &str = "tags with digits that were made after this copy may r
                            tags are covered, those with digits that the copy knows among them. Make such a tag under \
                            another name, or with other digits";
 
+/// The risk of an advance of 0.
+const NOT_RAISED: &str = "with --advance-all-by 0, a tag that neither --advance nor --marks names begins at its max_id in \
+                          the copy: ids repeat if the old cluster gave any of it after the copy was taken";
+
 /// What to make a cluster of, and how.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -200,7 +204,13 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let root = RootKey(entropy::random_bytes().map_err(|error| failed(&error))?);
     let leased_before_ms = leased_before(&copy.state, after, now_ms);
     let raise = Raise { all, tags, lasts, floor_ms, leased_before_ms, root: Some(root) };
-    let warnings: &[&str] = if copy.state.has_root() { &[] } else { &[NOT_COVERED] };
+    let mut warnings = Vec::new();
+    if !copy.state.has_root() {
+        warnings.push(NOT_COVERED);
+    }
+    if all == 0 {
+        warnings.push(NOT_RAISED);
+    }
     let (store, cluster_id) = (random()?, random()?);
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
     let Copy { origin, .. } = &copy;

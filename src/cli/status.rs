@@ -47,7 +47,7 @@ pub(super) async fn check(client: &Client, json: bool) -> Result<(), Failure> {
 async fn asked(client: &Client) -> Result<Value, Failure> {
     let mut cluster = client.get("/v1/cluster").await?;
     if cluster["cluster_id"].is_null() {
-        let own = client.readiness().await?;
+        let (_, own) = client.readiness().await?;
         cluster["reasons"] = own["reasons"].clone();
     } else {
         LocalSet::new().run_until(ask_members(client, &mut cluster)).await;
@@ -99,11 +99,16 @@ async fn ask_members(client: &Client, cluster: &mut Value) {
     let mut asking = JoinSet::new();
     for node in nodes(cluster) {
         let (client, id) = (client.clone(), node["id"].clone());
+        let cluster_id = cluster["cluster_id"].clone();
         let address = node["http"].as_str().unwrap_or_default().to_owned();
         asking.spawn_local(async move {
             let asked = async {
                 let client = client.of_member(&address, MEMBER_MAX)?;
-                Ok((client.get("/v1/cluster").await?, client.readiness().await?))
+                let view = client.get("/v1/cluster").await?;
+                if view["cluster_id"] != cluster_id {
+                    return Err(Failure::new(format!("a node of another cluster is at {address}")));
+                }
+                Ok((view, client.readiness().await?.1))
             };
             Said { id, outcome: asked.await }
         });

@@ -127,10 +127,13 @@ fn a_refusal_exits_1_and_bad_usage_2() {
 fn an_error_names_the_command_that_helps() {
     let dev = mintleaf().dev();
     assert_eq!(ask(&dev, &["tag", "create", "chat", "--kind", "sequence"]).code, Some(0));
+    assert_eq!(ask(&dev, &["tag", "create", "bills", "--kind", "register"]).code, Some(0));
     for (args, code, says) in [
         (&["next", "chat"][..], 1, "hint: mintleaf sequence next chat KEY"),
         (&["tag", "get", "o'd"], 1, r"hint: mintleaf tag create 'o'\''d' creates it"),
-        (&["sequence", "last", "rooms", "a"], 1, "hint: mintleaf tag create rooms creates it"),
+        (&["next", "bills"], 1, "hint: mintleaf register next bills KEY"),
+        (&["sequence", "last", "rooms", "a"], 1, "tag create rooms --kind sequence creates it"),
+        (&["register", "next", "fees", "a"], 1, "tag create fees --kind register creates it"),
         (&["next", "orders", "5"], 2, "tip: -n 5 takes that many"),
         (&["decode", "abc"], 2, "whole number in digits"),
         (&["restore", "b", "--data", "d", "--node-id", "1", "--advance-all-by", "1M"], 2, "digits"),

@@ -111,7 +111,12 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
     let (exit, log) = cluster.ended(wiped, secs(20));
     assert_eq!(exit, Some(3), "{log}");
     assert!(log.contains("with another data directory"), "{log}");
-    assert!(log.contains("remove the node from the cluster, and join it again"), "{log}");
+    assert!(
+        log.contains(
+            "remove the node from the cluster with `mintleaf cluster remove`, and join it again"
+        ),
+        "{log}"
+    );
 
     // Joining without having been removed is refused as well.
     cluster.wipe(wiped);

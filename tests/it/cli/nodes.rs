@@ -42,6 +42,8 @@ fn cluster_status_asks_every_node_and_names_the_one_that_is_gone() {
     }
     let table = run(&["cluster", "status", "--url", &url]);
     assert!(printed(&table).contains("all nodes are ready"), "{table:?}");
+    let ready = run(&["ready", "--url", &format!("{url},{url}")]);
+    assert_eq!(printed(&ready), format!("{url} is ready\n"));
 
     cluster.kill(gone);
     for id in [leader, asked] {

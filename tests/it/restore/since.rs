@@ -68,6 +68,9 @@ fn a_restore_of_a_copy_from_before_the_root_key_names_what_it_does_not_cover() {
     drop(node);
     let told = restored(&copy, &dir.path().join("again"), 1, &flags);
     assert_eq!(told["warnings"], json!([]));
+    let flags = ["--advance-all-by", "0", "--stopped-at", "now"];
+    let told = restored(&copy, &dir.path().join("not-raised"), 1, &flags);
+    assert!(told["warnings"][0].as_str().unwrap().starts_with("with --advance-all-by 0, a tag"));
 }
 
 /// Restores on a machine whose clock is three days behind, and returns the result of the command.
