@@ -16,6 +16,14 @@ public static class Ids
 
     public static async Task<long[]> Next(string tag, int count = 1)
     {
+        string[] texts = await NextTexts(tag, count);
+        return texts.Select(text => long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out long id)
+            ? id
+            : throw new FormatException($"ids of {tag} are texts, such as {text}: use NextTexts")).ToArray();
+    }
+
+    public static async Task<string[]> NextTexts(string tag, int count = 1)
+    {
         Exception? failure = null;
         for (int attempt = 0; attempt < 2 * Nodes.Length; attempt++)
         {
@@ -27,8 +35,7 @@ public static class Ids
                 if (answer.IsSuccessStatusCode)
                 {
                     using var json = JsonDocument.Parse(body);
-                    return json.RootElement.GetProperty("ids").EnumerateArray()
-                        .Select(id => long.Parse(id.GetString()!, CultureInfo.InvariantCulture)).ToArray();
+                    return json.RootElement.GetProperty("ids").EnumerateArray().Select(id => id.GetString()!).ToArray();
                 }
                 failure = new HttpRequestException(body, null, answer.StatusCode);
                 if ((int)answer.StatusCode < 500 && answer.StatusCode != HttpStatusCode.TooManyRequests) break;

@@ -10,6 +10,14 @@ preferred = 0
 
 
 def next_ids(tag, count=1):
+    texts = next_texts(tag, count)
+    # Ids that are texts have been taken all the same: a retry would waste more.
+    if not all(text.isdigit() for text in texts):
+        raise ValueError(f"ids of {tag} are texts, such as {texts[0]}: use next_texts")
+    return [int(text) for text in texts]
+
+
+def next_texts(tag, count=1):
     global preferred
     for attempt in range(2 * len(NODES)):
         at = preferred
@@ -21,7 +29,7 @@ def next_ids(tag, count=1):
             )
             if answer.status_code < 500 and answer.status_code != 429:
                 answer.raise_for_status()
-                return [int(id) for id in answer.json()["ids"]]
+                return answer.json()["ids"]
             failure = requests.HTTPError(answer.text, response=answer)
         except requests.HTTPError:
             raise

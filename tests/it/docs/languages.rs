@@ -29,7 +29,9 @@ impl Stage {
     fn new() -> Self {
         let mut cluster = mintleaf().prepare(3, &[]);
         cluster.start_all();
-        cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "start": FIRST })).ok();
+        let api = cluster.api(1);
+        api.post("/v1/tags", &json!({ "tag": "orders", "start": FIRST })).ok();
+        api.post("/v1/tags", &json!({ "tag": "invoices", "format": "INV-{id:06}" })).ok();
         Self { cluster, dir: tempfile::tempdir().unwrap() }
     }
 
@@ -52,8 +54,9 @@ impl Stage {
         self.write(name, &text);
     }
 
-    /// Runs a program that sees an unknown tag refused, and then prints ids until it is ended, one a line. Fails if it
-    /// ends by itself, if no more ids come after a fault, or if one comes twice.
+    /// Runs a program that sees an unknown tag refused and takes two texts in vain, as numbers, by one request. Then it
+    /// prints ids until it is ended, one a line. Fails if it ends by itself, if no more ids come after a fault, or if one
+    /// comes twice.
     fn plays(mut self, command: &mut Command) {
         let log = self.dir().join("program.log");
         let mut program = Process::start("program", command.current_dir(self.dir()), &log).unwrap();
@@ -100,6 +103,13 @@ except Exception as refusal:
     assert '404' in str(refusal), refusal
 else:
     raise SystemExit('an unknown tag has ids')
+try:
+    ids.next_ids('invoices', 2)
+except ValueError as refusal:
+    assert 'such as INV-000001: use next_texts' in str(refusal), refusal
+else:
+    raise SystemExit('texts are numbers')
+assert ids.next_texts('invoices') == ['INV-000003']
 while True:
     for id in ids.next_ids('orders'):
         print(id, flush=True)
@@ -118,9 +128,13 @@ fn python_with_requests_goes_on_when_nodes_hang_and_die() {
 
 const LOOP_IN_NODE: &str = "\
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nextIds } from './ids.mjs';
+import { nextIds, nextTexts } from './ids.mjs';
 const refusal = await nextIds('nobody').catch((error) => error);
 if (!/404/.test(refusal.message)) throw refusal;
+const texts = await nextIds('invoices', 2).catch((error) => error);
+if (!/such as INV-000001: use nextTexts/.test(texts.message)) throw texts;
+const [next] = await nextTexts('invoices');
+if (next !== 'INV-000003') throw new Error(next);
 for (;;) {
   for (const id of await nextIds('orders')) {
     if (typeof id !== 'bigint') throw new Error(`${typeof id} ${id}`);
@@ -149,6 +163,13 @@ try {
 } catch (RuntimeException $refusal) {
     str_contains($refusal->getMessage(), '404') || throw $refusal;
 }
+try {
+    next_ids('invoices', 2);
+    exit('texts are numbers');
+} catch (UnexpectedValueException $refusal) {
+    str_contains($refusal->getMessage(), 'such as INV-000001: use next_texts') || throw $refusal;
+}
+next_texts('invoices') === ['INV-000003'] || exit('texts are wasted');
 for (;;) {
     foreach (next_ids('orders', 2) as $id) {
         fwrite(STDOUT, \"$id\\n\");
@@ -174,6 +195,14 @@ try
     throw new InvalidOperationException(\"an unknown tag has ids\");
 }
 catch (HttpRequestException refusal) when (refusal.Message.Contains(\"unknown_tag\")) { }
+try
+{
+    await Ids.Next(\"invoices\", 2);
+    throw new InvalidOperationException(\"texts are numbers\");
+}
+catch (FormatException refusal) when (refusal.Message.Contains(\"such as INV-000001: use NextTexts\")) { }
+string next = (await Ids.NextTexts(\"invoices\"))[0];
+if (next != \"INV-000003\") throw new InvalidOperationException(next);
 while (true)
 {
     foreach (long id in await Ids.Next(\"orders\", 2)) Console.WriteLine(id);
