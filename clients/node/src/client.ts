@@ -56,6 +56,25 @@ export interface LeaseWorkerOptions extends CallOptions {
   holder?: string | undefined;
 }
 
+/** The names of all options. The types keep them complete. */
+const CLIENT_OPTIONS: Record<keyof ClientOptions, true> = {
+  endpoints: true,
+  token: true,
+  tokenFile: true,
+  zone: true,
+  ca: true,
+  caFile: true,
+  cert: true,
+  key: true,
+  timeoutMs: true,
+  attemptTimeoutMs: true,
+  connectTimeoutMs: true,
+  leaseMax: true,
+  logger: true,
+};
+const CALL_OPTIONS: Record<keyof CallOptions, true> = { signal: true };
+const LEASE_WORKER_OPTIONS: Record<keyof LeaseWorkerOptions, true> = { seconds: true, holder: true, signal: true };
+
 /** What a client has done since it was made, and how it stands. */
 export interface ClientStats {
   readonly requests: number;
@@ -97,6 +116,7 @@ export class Client {
   /** @internal */
   constructor(options: ClientOptions, parts: Partial<Parts>);
   constructor(options: ClientOptions, parts: Partial<Parts> = {}) {
+    request.checkOptions(options, CLIENT_OPTIONS);
     const { endpoints, zone, timeoutMs = 10_000, attemptTimeoutMs = 2_500, connectTimeoutMs = 1_000, leaseMax = LEASE_MAX } = options;
     if (!Array.isArray(endpoints) || endpoints.length === 0) throw new InvalidArgument("endpoints must name a node");
     for (const [name, ms] of Object.entries({ timeoutMs, attemptTimeoutMs, connectTimeoutMs })) {
@@ -164,27 +184,32 @@ export class Client {
   }
 
   /** A snowflake, whose time is at most a second old. */
-  nextSnowflake(options?: CallOptions): Promise<bigint> {
-    return this.wantOf(this.snowflakes, 1, options).then(({ got }) => got[0] as bigint);
+  async nextSnowflake(options: CallOptions = {}): Promise<bigint> {
+    request.checkOptions(options, CALL_OPTIONS);
+    const { got } = await this.wantOf(this.snowflakes, 1, options);
+    return got[0] as bigint;
   }
 
   /** The next number of a key of a sequence. Each call is a request. */
-  async nextNumber(tag: string, key: string, options?: CallOptions): Promise<bigint> {
+  async nextNumber(tag: string, key: string, options: CallOptions = {}): Promise<bigint> {
     request.checkTag(tag);
     request.checkKey(key);
+    request.checkOptions(options, CALL_OPTIONS);
     const { ranges, listed } = await this.ask(request.sequence(tag, key), options);
     return listed === undefined ? (ranges?.[0]?.start as bigint) : toId(listed[0] as string);
   }
 
   /** The number of a key in a register: the same for ever. */
-  async register(tag: string, key: string, options?: CallOptions): Promise<Registered> {
+  async register(tag: string, key: string, options: CallOptions = {}): Promise<Registered> {
     request.checkTag(tag);
     request.checkKey(key);
+    request.checkOptions(options, CALL_OPTIONS);
     return this.ask(request.register(tag, key), options);
   }
 
   /** Leases a worker id of a pool, and renews it until it is closed. */
   async leaseWorker(pool: string, options: LeaseWorkerOptions = {}): Promise<WorkerLease> {
+    request.checkOptions(options, LEASE_WORKER_OPTIONS);
     const { seconds = 60, holder = `${hostname()}-${process.pid}` } = options;
     request.checkTag(pool, "pool");
     request.checkSeconds(seconds);
@@ -232,6 +257,7 @@ export class Client {
   private want(tag: string, count: number, options?: CallOptions): Promise<Given> {
     try {
       request.checkCount(count);
+      if (options !== undefined) request.checkOptions(options, CALL_OPTIONS);
       const line = this.lines.get(tag) ?? this.newLine(tag);
       if (line !== undefined) return this.wantOf(line, count, options);
     } catch (error) {

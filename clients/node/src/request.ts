@@ -73,6 +73,15 @@ function escaped(text: string): string {
   return encodeURIComponent(text).replace(/[.!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
+/** Throws for an option that does not exist, because ignoring a misspelt one would leave its default in force. */
+export function checkOptions(options: object, known: object): void {
+  const fault = (what: string): Error => new TypeError(`${what} (known: ${Object.keys(known).join(", ")})`);
+  if (typeof options !== "object" || options === null || Array.isArray(options)) throw fault("options must be an object");
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(known, name)) throw fault(`unknown option ${JSON.stringify(name)}`);
+  }
+}
+
 /** Whether a node would take this tag, or this name of a pool. */
 export function checkTag(tag: string, name = "tag"): void {
   checkText(tag, name);

@@ -30,6 +30,8 @@ export interface GeneratorOptions {
   sequenceBits?: number;
 }
 
+const GENERATOR_OPTIONS: Record<keyof GeneratorOptions, true> = { epochMs: true, workerBits: true, sequenceBits: true };
+
 /** A worker id that no other process has during its milliseconds. The client renews it. */
 export class WorkerLease {
   readonly workerId: number;
@@ -92,6 +94,7 @@ export class WorkerLease {
   /** The lease's one generator of snowflakes. Do not stamp milliseconds yourself beside it. */
   generator(options: GeneratorOptions = {}): WorkerSnowflakes {
     if (this.isOver) throw new Closed("lease");
+    request.checkOptions(options, GENERATOR_OPTIONS);
     const asked = JSON.stringify([options.epochMs, options.workerBits, options.sequenceBits]);
     this.made ??= { generator: new WorkerSnowflakes(this, options), options: asked };
     if (this.made.options !== asked) throw new InvalidArgument("the lease has a generator with other options already");

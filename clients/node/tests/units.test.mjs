@@ -172,3 +172,32 @@ test("a call that is aborted leaves the line, and its ids go to the next", async
   assert.equal(await second, 1n);
   await client.close();
 });
+
+test("an option that does not exist is an error that names it and those that do", async () => {
+  const unknown = (name, known) => ({ name: "TypeError", message: `unknown option "${name}" (known: ${known})` });
+  const all =
+    "endpoints, token, tokenFile, zone, ca, caFile, cert, key, timeoutMs, attemptTimeoutMs, connectTimeoutMs, leaseMax, logger";
+  assert.throws(() => new Client({ endpoint: "http://a:8080" }), unknown("endpoint", all));
+  assert.throws(() => new Client({ endpoints: ["http://a:8080"], timeoutMS: 500 }), unknown("timeoutMS", all));
+  for (const options of ["http://a:8080", ["http://a:8080"], null, undefined]) {
+    assert.throws(() => new Client(options), { name: "TypeError", message: `options must be an object (known: ${all})` });
+  }
+  const act = () => ({ status: 200, body: '{"worker_id":7,"lease":"7-secret","from_ms":"1800000000000","until_ms":"1800000060000"}' });
+  const { client, asked } = scripted(act);
+  const timed = { timeoutMs: 500 };
+  for (const call of [
+    client.nextId("orders", timed),
+    client.nextIds("orders", 2, timed),
+    client.nextText("orders", timed),
+    client.nextSnowflake(timed),
+    client.nextNumber("chat", "room", timed),
+    client.register("receipts", "key", timed),
+  ]) {
+    await assert.rejects(call, unknown("timeoutMs", "signal"));
+  }
+  await assert.rejects(client.leaseWorker("shops", { second: 30 }), unknown("second", "seconds, holder, signal"));
+  assert.deepEqual(asked, []);
+  const lease = await client.leaseWorker("shops", { seconds: 30, holder: "shop-7" });
+  assert.throws(() => lease.generator({ epoch: 0 }), unknown("epoch", "epochMs, workerBits, sequenceBits"));
+  await client.close();
+});
