@@ -99,15 +99,16 @@ export interface Parts {
 /** Ids of a cluster, from memory. One client serves a whole process. */
 export class Client {
   private readonly clock: Clock;
-  private readonly transport: Transport;
-  private readonly network: Network;
+  // Private by `#`, because console.log shows all else, and the token is behind these.
+  readonly #transport: Transport;
+  readonly #network: Network;
+  readonly #home: Home;
   private readonly lines = new Map<string, Line>();
   private readonly snowflakes: Line;
   private readonly leases = new Set<WorkerLease>();
   private readonly stop = new Stop();
   private readonly timeoutMs: number;
   private readonly tagKind: Kind;
-  private readonly home: Home;
   private looseCalls = 0;
   private waits = 0;
   private closing: Promise<void> | undefined;
@@ -134,16 +135,16 @@ export class Client {
     this.clock = parts.clock ?? processClock;
     const { token, tokenFile, ca, caFile, cert, key } = options;
     const http = { endpoints, token, tokenFile, ca, caFile, cert, key, connectTimeoutMs, userAgent: "mintleaf-client-node", warn };
-    this.transport = parts.transport ?? new HttpTransport(http, this.clock);
+    this.#transport = parts.transport ?? new HttpTransport(http, this.clock);
     const order = new Endpoints(endpoints.length, parts.random ?? Math.random);
-    this.network = new Network(this.clock, this.transport, order, attemptTimeoutMs, log);
+    this.#network = new Network(this.clock, this.#transport, order, attemptTimeoutMs, log);
     this.timeoutMs = timeoutMs;
     const tags = { first: 100, min: 10, max: leaseMax, lastsMs: 10_000 };
     this.tagKind = { rules: tags, freshForMs: Infinity, aheadMs: timeoutMs, isLeased: false };
     const flakes = { first: 1, min: 1, max: Math.min(leaseMax, SNOWFLAKES_MAX), lastsMs: 500 };
     this.snowflakes = this.line(undefined, { rules: flakes, freshForMs: SNOWFLAKES_FRESH_FOR_MS, aheadMs: timeoutMs, isLeased: true });
-    this.home = {
-      network: this.network,
+    this.#home = {
+      network: this.#network,
       clock: this.clock,
       timeoutMs,
       attemptTimeoutMs,
@@ -151,7 +152,7 @@ export class Client {
       lease: (pool, seconds, holder) => this.leaseWorker(pool, { seconds, holder }),
       ended: (lease) => void this.leases.delete(lease),
     };
-    if (zone !== undefined) void this.network.watchZones(endpoints.length, zone, this.stop);
+    if (zone !== undefined) void this.#network.watchZones(endpoints.length, zone, this.stop);
   }
 
   /** The next id of a tag, if one is held: no promise, no wait. */
@@ -215,7 +216,7 @@ export class Client {
     request.checkSeconds(seconds);
     request.checkHolder(holder);
     const terms = await this.ask(request.workerLease(pool, seconds, holder), options);
-    const lease = new WorkerLease(this.home, pool, terms, seconds, holder, this.clock.now());
+    const lease = new WorkerLease(this.#home, pool, terms, seconds, holder, this.clock.now());
     if (this.stop.isStopped) {
       await lease.close();
       throw new Closed();
@@ -228,9 +229,9 @@ export class Client {
     const lines = [this.snowflakes, ...this.lines.values()];
     const sum = (of: (line: Line) => number): number => lines.reduce((total, line) => total + of(line), 0);
     return {
-      requests: this.network.requests,
-      failedRequests: this.network.failedRequests,
-      requestsUnderWay: this.network.requestsUnderWay,
+      requests: this.#network.requests,
+      failedRequests: this.#network.failedRequests,
+      requestsUnderWay: this.#network.requestsUnderWay,
       leases: sum((line) => line.leasesLanded),
       leasedIds: sum((line) => line.leasedIds),
       handedOut: sum((line) => line.handedOut),
@@ -251,7 +252,7 @@ export class Client {
     this.stop.stop();
     for (const line of [this.snowflakes, ...this.lines.values()]) line.close();
     if (this.leases.size > 0) await Promise.all([...this.leases].map((lease) => lease.close()));
-    this.transport.close();
+    this.#transport.close();
   }
 
   private want(tag: string, count: number, options?: CallOptions): Promise<Given> {
@@ -313,7 +314,7 @@ export class Client {
       awake: (at, callback) => this.clock.timer(at, callback, "awake"),
       fly: ({ count, asRanges, deadline }) => {
         const landed = (outcome: Outcome<Ids>): void => line.landed(outcome);
-        void this.network.ask(request.segment(tag, count, asRanges), deadline, this.stop, line).then(landed);
+        void this.#network.ask(request.segment(tag, count, asRanges), deadline, this.stop, line).then(landed);
       },
       flyAlone: (call) => {
         const asking = request.segment(tag, call.count, false);
@@ -362,7 +363,7 @@ export class Client {
     signal?.addEventListener("abort", abort, { once: true });
     const awake = this.clock.timer(deadline, () => {}, "awake");
     try {
-      const outcome = await this.network.ask(asking, deadline, stop, line);
+      const outcome = await this.#network.ask(asking, deadline, stop, line);
       if (outcome.kind === "answered") return outcome.value;
       if (outcome.kind !== "stopped") throw outcome.error;
       throw isAborted ? signal?.reason : new Closed();

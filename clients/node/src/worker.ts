@@ -40,18 +40,24 @@ export class WorkerLease {
   private highest: number;
   private isOver = false;
   private lost = false;
-  private readonly stop = new Stop();
-  private made: { generator: WorkerSnowflakes; options: string } | undefined;
+  // Private by `#`, because console.log and JSON.stringify show all else: the name in the terms proves the holder, and the
+  // client's token is behind its home.
+  readonly #home: Home;
+  readonly #terms: WorkerTerms;
+  readonly #stop = new Stop();
+  #made: { generator: WorkerSnowflakes; options: string } | undefined;
 
   /** @internal */
   constructor(
-    private readonly home: Home,
+    home: Home,
     readonly pool: string,
-    private readonly terms: WorkerTerms,
+    terms: WorkerTerms,
     private readonly seconds: number,
     private readonly holder: string,
     private readonly grantedAt: number,
   ) {
+    this.#home = home;
+    this.#terms = terms;
     this.workerId = terms.workerId;
     this.fromMs = terms.fromMs;
     this.until = terms.untilMs;
@@ -83,7 +89,7 @@ export class WorkerLease {
 
   /** @internal The lease's own time. */
   now(): number {
-    return this.fromMs + Math.floor(this.home.clock.now() - this.grantedAt);
+    return this.fromMs + Math.floor(this.#home.clock.now() - this.grantedAt);
   }
 
   /** @internal */
@@ -96,40 +102,40 @@ export class WorkerLease {
     if (this.isOver) throw new Closed("lease");
     request.checkOptions(options, GENERATOR_OPTIONS);
     const asked = JSON.stringify([options.epochMs, options.workerBits, options.sequenceBits]);
-    this.made ??= { generator: new WorkerSnowflakes(this, options), options: asked };
-    if (this.made.options !== asked) throw new InvalidArgument("the lease has a generator with other options already");
-    return this.made.generator;
+    this.#made ??= { generator: new WorkerSnowflakes(this, options), options: asked };
+    if (this.#made.options !== asked) throw new InvalidArgument("the lease has a generator with other options already");
+    return this.#made.generator;
   }
 
   /** @internal A lease in place of this one. */
   another(): Promise<WorkerLease> {
-    return this.home.lease(this.pool, this.seconds, this.holder);
+    return this.#home.lease(this.pool, this.seconds, this.holder);
   }
 
   /** Gives the rest back. No millisecond is granted from now on. It waits for one attempt at most, and never fails. */
   async close(): Promise<void> {
     if (this.isOver) return;
     this.isOver = true;
-    this.stop.stop();
-    const { network, clock, attemptTimeoutMs } = this.home;
-    const current = this.made?.generator.current;
+    this.#stop.stop();
+    const { network, clock, attemptTimeoutMs } = this.#home;
+    const current = this.#made?.generator.current;
     const ending = current !== undefined && !current.isClosed ? current.close() : undefined;
     const deadline = clock.now() + attemptTimeoutMs;
     const awake = clock.timer(deadline, () => {}, "awake");
-    await network.ask(request.giveBack(this.pool, this.terms.lease, this.highest), deadline, new Stop());
+    await network.ask(request.giveBack(this.pool, this.#terms.lease, this.highest), deadline, new Stop());
     await ending;
     awake.clear();
-    this.home.ended(this);
+    this.#home.ended(this);
   }
 
   private async renew(): Promise<void> {
-    const { network, clock, timeoutMs, log } = this.home;
+    const { network, clock, timeoutMs, log } = this.#home;
     let at = this.grantedAt + this.seconds * 500;
     while (!this.lost) {
-      await sleepUntil(clock, at, this.stop);
-      if (this.stop.isStopped) return;
-      const asking = request.renewal(this.pool, this.terms.lease, this.seconds);
-      const outcome = await network.ask(asking, clock.now() + timeoutMs, this.stop);
+      await sleepUntil(clock, at, this.#stop);
+      if (this.#stop.isStopped) return;
+      const asking = request.renewal(this.pool, this.#terms.lease, this.seconds);
+      const outcome = await network.ask(asking, clock.now() + timeoutMs, this.#stop);
       if (outcome.kind === "stopped") return;
       if (outcome.kind === "answered") {
         this.until = Math.max(this.until, outcome.value);
@@ -142,17 +148,17 @@ export class WorkerLease {
         at = clock.now() + RENEW_AGAIN_MS;
       }
     }
-    await this.made?.generator.replace(this, this.stop);
+    await this.#made?.generator.replace(this, this.#stop);
   }
 
   /** @internal Hands the generator of a lost lease on to this one. */
   follow(generator: WorkerSnowflakes): void {
-    this.made = { generator, options: "" };
+    this.#made = { generator, options: "" };
   }
 
   /** @internal Waits before a lease in place of this one is asked for again. */
   pause(stop: Stop): Promise<void> {
-    return sleepUntil(this.home.clock, this.home.clock.now() + RENEW_AGAIN_MS, stop);
+    return sleepUntil(this.#home.clock, this.#home.clock.now() + RENEW_AGAIN_MS, stop);
   }
 }
 

@@ -1,6 +1,7 @@
 // The client on a clock that the test steps, against a scripted transport.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { inspect } from "node:util";
 import { Client } from "../dist/index.mjs";
 import sizing from "../dist/sizing.js";
 import endpoints from "../dist/endpoints.js";
@@ -200,4 +201,18 @@ test("an option that does not exist is an error that names it and those that do"
   const lease = await client.leaseWorker("shops", { seconds: 30, holder: "shop-7" });
   assert.throws(() => lease.generator({ epoch: 0 }), unknown("epoch", "epochMs, workerBits, sequenceBits"));
   await client.close();
+});
+
+test("what is printed of a lease and of a client has neither the name of the lease nor the token", async () => {
+  const act = () => ({ status: 200, body: '{"worker_id":7,"lease":"7-secret","from_ms":"1800000000000","until_ms":"1800000060000"}' });
+  const { client } = scripted(act);
+  const lease = await client.leaseWorker("shops");
+  const generator = lease.generator();
+  const withToken = new Client({ endpoints: ["http://a:8080"], token: "mlt_secret" });
+  const shown = (value) => inspect(value, { depth: Infinity, showHidden: true, getters: true });
+  for (const text of [lease, generator, client, withToken].map(shown)) assert.doesNotMatch(text, /secret/);
+  assert.match(inspect(lease), /workerId: 7/);
+  assert.match(inspect(lease), /until: 1800000060000/);
+  assert.match(JSON.stringify(lease), /^(?!.*secret).*"workerId":7/);
+  await Promise.all([client.close(), withToken.close()]);
 });
