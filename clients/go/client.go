@@ -136,6 +136,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Format prints the nodes, whatever the verb: the fields have the token.
+func (c *Client) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "client of %v", c.cfg.Endpoints) }
+
 func (cfg Config) checked() (Config, error) {
 	if len(cfg.Endpoints) == 0 {
 		return cfg, invalid("Endpoints names no node")

@@ -133,6 +133,12 @@ func (w *WorkerLease) FromMS() int64 { return w.now().fromMS }
 // UntilMS is the first one that may not. Renewals move it further.
 func (w *WorkerLease) UntilMS() int64 { return w.now().untilMS }
 
+// Format prints the worker id and its end, whatever the verb: the fields have the name of the lease, which proves its holder.
+func (w *WorkerLease) Format(f fmt.State, _ rune) {
+	now := w.now()
+	fmt.Fprintf(f, "worker id %d of %s until %d", now.workerID, w.pool, now.untilMS)
+}
+
 func (w *WorkerLease) now() grant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -322,6 +328,9 @@ type Generator struct {
 	// The last id's time, and what is left of its sequence. The lease's lock guards both.
 	last, sequence int64
 }
+
+// Format prints the worker id, as that of the lease does.
+func (g *Generator) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "generator of %v", g.w) }
 
 // Generator returns the lease's one generator, with [DefaultLayout].
 func (w *WorkerLease) Generator() (*Generator, error) { return w.GeneratorOf(DefaultLayout) }

@@ -75,6 +75,28 @@ func TestThreadsShareAGenerator(t *testing.T) {
 	}
 }
 
+func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"worker_id":17,"lease":"17-secret","from_ms":"1800000000000","until_ms":"1800000060000"}`)
+	}))
+	t.Cleanup(node.Close)
+	c := client(t, Config{Endpoints: []string{node.URL}, Token: "mlt_secret"})
+	lease, err := c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	generator, err := lease.Generator()
+	must(t, err)
+	for _, value := range []any{c, lease, generator} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+			if text := fmt.Sprintf(verb, value); strings.Contains(text, "secret") {
+				t.Errorf("%s of %T is %s", verb, value, text)
+			}
+		}
+	}
+	if text := fmt.Sprint(lease); text != "worker id 17 of shops until 1800000060000" {
+		t.Errorf("a lease is printed as %q", text)
+	}
+}
+
 func TestALayoutIsForTheWorkerIDsThatFit(t *testing.T) {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
