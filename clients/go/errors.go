@@ -41,6 +41,13 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
+// leaseClosedError is the ErrClosed of a worker lease, whose client may go on.
+type leaseClosedError struct{}
+
+func (leaseClosedError) Error() string { return "the worker lease is closed" }
+
+func (leaseClosedError) Is(target error) bool { return target == ErrClosed }
+
 func unavailable(met string) error { return fmt.Errorf("%w: %s", ErrUnavailable, met) }
 
 func invalid(format string, args ...any) error {

@@ -345,7 +345,7 @@ func (w *WorkerLease) GeneratorOf(layout Layout) (*Generator, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, ErrClosed
+		return nil, leaseClosedError{}
 	}
 	if w.generator != nil {
 		return w.generator, nil
@@ -384,7 +384,7 @@ func (g *Generator) NextID(ctx context.Context) (int64, error) {
 			return 0, ctx.Err()
 		case <-w.ended.Done():
 			timer.Stop()
-			return 0, ErrClosed
+			return 0, leaseClosedError{}
 		}
 	}
 }
@@ -393,7 +393,7 @@ func (g *Generator) NextID(ctx context.Context) (int64, error) {
 func (g *Generator) next() (int64, bool, error) {
 	w, l := g.w, g.layout
 	if w.closed {
-		return 0, false, ErrClosed
+		return 0, false, leaseClosedError{}
 	}
 	at := max(g.last, w.current.fromMS+int64((w.c.now()-w.current.at)/time.Millisecond))
 	if at == g.last && g.sequence == 1<<l.SequenceBits {

@@ -97,6 +97,30 @@ func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
 	}
 }
 
+func TestAClosedLeaseIsNotCalledAClosedClient(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
+	}))
+	t.Cleanup(node.Close)
+	c := client(t, Config{Endpoints: []string{node.URL}})
+	lease, err := c.LeaseWorker(context.Background(), "shops")
+	must(t, err)
+	generator, err := lease.Generator()
+	must(t, err)
+	lease.Close()
+	_, ofGenerator := generator.NextID(context.Background())
+	_, ofLease := lease.Generator()
+	for _, err := range []error{ofGenerator, ofLease} {
+		if !errors.Is(err, ErrClosed) || err.Error() != "the worker lease is closed" {
+			t.Errorf("a closed lease fails with %v", err)
+		}
+	}
+	c.Close()
+	if _, err := c.NextID(context.Background(), "orders"); !errors.Is(err, ErrClosed) || err.Error() != "the client is closed" {
+		t.Errorf("a closed client fails with %v", err)
+	}
+}
+
 func TestALayoutIsForTheWorkerIDsThatFit(t *testing.T) {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
