@@ -100,7 +100,13 @@ impl WorkerLease {
 
 impl fmt::Debug for WorkerLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerLease").field("lease", &self.lease).finish_non_exhaustive()
+        // The name of the lease stays out of the output, because it proves the holder.
+        f.debug_struct("WorkerLease")
+            .field("pool", &self.pool())
+            .field("worker_id", &self.worker_id())
+            .field("from_ms", &self.from_ms())
+            .field("until_ms", &self.until_ms())
+            .finish_non_exhaustive()
     }
 }
 

@@ -96,3 +96,14 @@ fn settings_that_cannot_be_are_named() {
     let shown = format!("{:?}", builder().token("mlt_secret"));
     assert!(!shown.contains("mlt_secret"), "{shown}");
 }
+
+#[test]
+fn a_lease_is_shown_without_its_name() {
+    let granted = r#"{"worker_id":7,"lease":"7-secret","from_ms":"1000","until_ms":"61000"}"#;
+    let server = Server::start(move |_| Reply::Whole(granted.to_owned()));
+    let client = client([&server]);
+    let lease = client.lease_worker("shops").unwrap();
+    let shown = format!("{lease:?}");
+    assert!(!shown.contains("7-secret"), "{shown}");
+    assert!(shown.contains("worker_id: 7"), "{shown}");
+}
