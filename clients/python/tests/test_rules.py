@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -17,6 +18,7 @@ from mintleaf import _wire as wire
 from mintleaf._endpoints import Endpoints
 from mintleaf._http import Address, Fault, Token, within
 from mintleaf._line import CALLS_MAX, Call, Line, Order, Rules, Sizing, Step
+from mintleaf._worker import REFUSED_REST_S, Held, Terms
 
 RULES = Rules(first=100, min=10, max=1_000_000, lasts=10.0)
 
@@ -207,6 +209,53 @@ class Rests(unittest.TestCase):
             endpoints.failed(2, 0)
             self.assertNotEqual(endpoints.pick(0.001)[0], 2)
             self.assertEqual(endpoints.pick(0.05)[0], 2)
+
+
+class EndOfTest(Exception):
+    pass
+
+
+class WorkerLeases(unittest.TestCase):
+    def renew(self, *outcomes: object) -> Held:
+        """A lease of 60 s, whose renewals have these outcomes in turn. The one after them ends the task."""
+        self.asked: list = []
+        self.slept: list = []
+        self.logged: list = []
+        left = list(outcomes)
+
+        async def ask(request: wire.Request, deadline: float) -> object:
+            if not left:
+                raise EndOfTest
+            self.asked.append(request.method)
+            return left.pop(0)
+
+        async def sleep(seconds: float) -> None:
+            self.slept.append(seconds)
+
+        engine = unittest.mock.Mock()
+        engine.now.return_value, engine.ask, engine.leases = 0.0, ask, set()
+        engine.settings.attempt_timeout = 2.5
+        engine.settings.logger.warning = lambda text, *of: self.logged.append(text % of)
+        held = Held(engine, Terms("shops", 60, "me"), wire.Granted(7, "7-secret", 1_000, 61_000))
+
+        with contextlib.suppress(EndOfTest), unittest.mock.patch("asyncio.sleep", sleep):
+            asyncio.run(held._renew())
+        return held
+
+    def test_a_refusal_other_than_404_and_409_is_asked_again_and_loses_no_lease(self) -> None:
+        refusal = mintleaf.Refused(401, "unauthenticated", "the token is unknown")
+        held = self.renew(refusal, wire.Renewed(121_000))
+        self.assertFalse(held.is_lost())
+        self.assertEqual(held.until_ms, 121_000)
+        self.assertEqual(self.slept, [30, REFUSED_REST_S, 30])
+
+    def test_a_lost_lease_is_not_given_back_and_the_log_has_the_reason(self) -> None:
+        held = self.renew(mintleaf.Refused(409, "conflict", "the lease is over"))
+        self.assertTrue(held.is_lost())
+        why = "the node refused (409 conflict): the lease is over"
+        self.assertEqual(self.logged, [f"worker id 7 of pool shops is lost: {why}"])
+        asyncio.run(held.end())
+        self.assertEqual(self.asked, ["POST"])
 
 
 class Answers(unittest.TestCase):

@@ -9,9 +9,9 @@ from collections.abc import Coroutine
 from typing import Any, Callable
 
 from . import _wire as wire
-from ._engine import DAY_S, Engine, default_holder
+from ._engine import DAY_S, Engine, Outcome, default_holder
 from ._line import Call
-from .errors import Closed, InvalidArgument, MintleafError, Unavailable
+from .errors import Closed, InvalidArgument, MintleafError, Refused, Unavailable
 
 SECONDS_MIN = 5
 SECONDS_MAX = 3_600
@@ -19,7 +19,7 @@ SECONDS_MAX = 3_600
 EPOCH_MS = 1_288_834_974_657
 #: How often a generator that has run out of milliseconds looks for a renewal.
 LOOK_EVERY_S = 0.01
-#: How long a generator waits after a pool has refused it another lease.
+#: How long a renewal waits after a refusal that may pass, and a generator after a pool has refused it another lease.
 REFUSED_REST_S = 1.0
 
 
@@ -115,17 +115,20 @@ class Held:
     async def _renew(self) -> None:
         seconds = self._terms.seconds
         request = wire.renewal(self.pool, self._granted.lease, seconds)
+        outcome: Outcome | None = None
         while not self._is_closed:
-            await asyncio.sleep(seconds / 2)
+            is_renewed = outcome is None or isinstance(outcome, wire.Renewed)
+            await asyncio.sleep(seconds / 2 if is_renewed else REFUSED_REST_S)
             outcome = await self._engine.ask(request, self._engine.now() + DAY_S)
             if isinstance(outcome, wire.Renewed):
                 with self._lock:
                     self._until_ms = max(self._until_ms, outcome.until_ms)
-            elif not isinstance(outcome, Unavailable):
+            elif isinstance(outcome, Refused) and outcome.status in (404, 409):
                 break
         if not self._is_closed:
             self._is_lost = True
-            self._engine.settings.logger.warning("worker id %d of pool %s is lost", self.worker_id, self.pool)
+            log = self._engine.settings.logger
+            log.warning("worker id %d of pool %s is lost: %s", self.worker_id, self.pool, outcome)
             if self._snowflakes is not None:
                 await self._snowflakes.move()
 
@@ -144,7 +147,8 @@ class Held:
         """Closes this lease, and the one that its generator moved to."""
         moved_to = self._snowflakes.held if self._snowflakes is not None else self
         mine = [held for held in {self, moved_to} if held.refuse()]
-        await asyncio.gather(*(held.give_back() for held in mine))
+        # A node has ended a lost lease already.
+        await asyncio.gather(*(held.give_back() for held in mine if not held.is_lost()))
 
     def abandon(self) -> None:
         """Ends the lease in a forked child: it belongs to the parent."""
