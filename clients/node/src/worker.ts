@@ -112,7 +112,8 @@ export class WorkerLease {
     return this.#home.lease(this.pool, this.seconds, this.holder);
   }
 
-  /** Gives the rest back. No millisecond is granted from now on. It waits for one attempt at most, and never fails. */
+  /** Gives the rest back, unless the lease is lost. No millisecond is granted from now on. It waits for one attempt at
+   * most, and never fails. */
   async close(): Promise<void> {
     if (this.isOver) return;
     this.isOver = true;
@@ -122,7 +123,8 @@ export class WorkerLease {
     const ending = current !== undefined && !current.isClosed ? current.close() : undefined;
     const deadline = clock.now() + attemptTimeoutMs;
     const awake = clock.timer(deadline, () => {}, "awake");
-    await network.ask(request.giveBack(this.pool, this.#terms.lease, this.highest), deadline, new Stop());
+    const back = request.giveBack(this.pool, this.#terms.lease, this.highest);
+    if (!this.lost) await network.ask(back, deadline, new Stop());
     await ending;
     awake.clear();
     this.#home.ended(this);

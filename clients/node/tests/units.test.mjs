@@ -216,3 +216,15 @@ test("what is printed of a lease and of a client has neither the name of the lea
   assert.match(JSON.stringify(lease), /^(?!.*secret).*"workerId":7/);
   await Promise.all([client.close(), withToken.close()]);
 });
+
+test("a lost lease is not given back", async () => {
+  const granted = { status: 200, body: '{"worker_id":7,"lease":"7-1","from_ms":"1800000000000","until_ms":"1800000060000"}' };
+  const over = { status: 409, body: '{"code":"conflict","detail":"the lease is over"}' };
+  const { client, clock, asked } = scripted((_, path) => (path.endsWith("/leases") ? granted : over));
+  const lease = await client.leaseWorker("shops");
+  await clock.advance(30_000);
+  assert.equal(lease.isLost, true);
+  await client.close();
+  const paths = asked.map(([, path]) => path);
+  assert.deepEqual(paths, ["/v1/pools/shops/leases", "/v1/pools/shops/leases/7-1"]);
+});
