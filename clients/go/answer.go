@@ -116,7 +116,7 @@ func readIDs(r *request, body []byte) (outcome, error) {
 			seen[text] = true
 			if id, isNumber := number(text); mayBeKept {
 				if !isNumber || id <= last {
-					return outcome{}, errors.New("the answer has ids that are no rising numbers from 1 to 2^63-1")
+					return outcome{}, errors.New("the answer has ids that are not rising numbers from 1 to 2^63-1")
 				}
 				last = id
 			}
@@ -131,7 +131,7 @@ func readIDs(r *request, body []byte) (outcome, error) {
 		start, isStart := digits(text.Start)
 		end, isEnd := digits(text.End)
 		if !isStart || !isEnd || start < 1 || start >= end || start < last {
-			return outcome{}, errors.New("the answer has a range that is none, or overlaps another")
+			return outcome{}, errors.New("the answer has a range that is malformed or overlaps another")
 		}
 		ranges, total, last = append(ranges, idRange{start, end}), total+end-start, end
 	}
@@ -153,7 +153,7 @@ func readRegistration(body []byte) (outcome, error) {
 	}
 	id, isNumber := number(b.ID)
 	if !isNumber {
-		return outcome{}, errors.New("the answer has an id that is no number from 1 to 2^63-1")
+		return outcome{}, errors.New("the answer has an id that is not a number from 1 to 2^63-1")
 	}
 	text := b.ID
 	if b.Text != nil {
@@ -176,7 +176,7 @@ func readGrant(body []byte) (outcome, error) {
 	until, isUntil := number(b.UntilMS)
 	id := *b.WorkerID
 	if !isFrom || !isUntil || from >= until || id < 0 || id >= workerEnd || b.Lease == "" {
-		return outcome{}, errors.New("the answer has a lease that is none")
+		return outcome{}, errors.New("the answer has a malformed lease")
 	}
 	return outcome{kind: gotGrant, grant: grant{workerID: id, lease: b.Lease, fromMS: from, untilMS: until}}, nil
 }

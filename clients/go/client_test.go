@@ -549,3 +549,21 @@ func BenchmarkNextIDInParallel(b *testing.B) {
 		}
 	})
 }
+
+func TestWhatIsWrongWithAMalformedAnswerIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		r         *request
+		body, why string
+	}{
+		{idsRequest("orders", 1, false), `{"ids":["0"]}`, "the answer has ids that are not rising numbers from 1 to 2^63-1"},
+		{idsRequest("orders", 1, true), `{"ranges":[{"start":"2","end":"1"}]}`, "the answer has a range that is malformed or overlaps another"},
+		{&request{kind: askLease}, `{"worker_id":1,"lease":"","from_ms":"1","until_ms":"2"}`, "the answer has a malformed lease"},
+	} {
+		if o := read(c.r, &answer{status: 200, body: []byte(c.body)}); o.kind != gotFailure || o.err.Error() != c.why {
+			t.Errorf("%s: %v", c.body, o.err)
+		}
+	}
+	if err := checkName("tag", "a\nb"); err.Error() != "invalid argument: tag must have 1 to 128 characters, and no control characters" {
+		t.Errorf("a tag with a line feed: %v", err)
+	}
+}

@@ -78,7 +78,7 @@ func escape(text string) string {
 func checkName(what, name string) error {
 	chars := utf8.RuneCountInString(name)
 	if chars < 1 || chars > tagCharsMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return invalid("%s must have 1 to %d characters, none of them a control character", what, tagCharsMax)
+		return invalid("%s must have 1 to %d characters, and no control characters", what, tagCharsMax)
 	}
 	return nil
 }

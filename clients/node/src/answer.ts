@@ -95,7 +95,7 @@ function problemOf(body: string): Record<string, unknown> {
 
 function objectOf(body: string): Record<string, unknown> {
   const value: unknown = JSON.parse(body);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("it is no object");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("it is not an object");
   return value as Record<string, unknown>;
 }
 
@@ -121,7 +121,7 @@ function readRanges(ranges: unknown, count: number): Range[] {
   return ranges.map((range: { start?: unknown; end?: unknown } | null) => {
     const start = idOf(range?.start);
     const size = digits(range?.end) - start;
-    if (size < 1n || start + size > ID_END) throw new Error("it has a range that is none");
+    if (size < 1n || start + size > ID_END) throw new Error("it has a range that is empty or out of bounds");
     if (size > BigInt(count)) throw new Error("it has more ids than were asked for");
     return { start, count: Number(size) };
   });
@@ -151,7 +151,7 @@ function joined(ids: readonly bigint[]): Range[] {
 }
 
 function digits(text: unknown): bigint {
-  if (typeof text !== "string" || !/^[0-9]{1,19}$/.test(text)) throw new Error("it has a number that is none");
+  if (typeof text !== "string" || !/^[0-9]{1,19}$/.test(text)) throw new Error("it has a number that is not 1 to 19 digits");
   return BigInt(text);
 }
 
@@ -166,7 +166,7 @@ export function numberOf(text: string): bigint | undefined {
 
 function idOf(text: unknown): bigint {
   const id = digits(text);
-  if (id < 1n || id >= ID_END) throw new Error("it has an id that is no number from 1 to 2^63-1");
+  if (id < 1n || id >= ID_END) throw new Error("it has an id that is not a number from 1 to 2^63-1");
   return id;
 }
 
@@ -175,8 +175,8 @@ export function readRegistered(body: string): Registered {
   const id = idOf(answer["id"]);
   const { period } = answer;
   const text = answer["text"] ?? String(id);
-  if (typeof text !== "string") throw new Error("its text is none");
-  if (period !== undefined && period !== null && typeof period !== "string") throw new Error("its period is no text");
+  if (typeof text !== "string") throw new Error("its text is not a string");
+  if (period !== undefined && period !== null && typeof period !== "string") throw new Error("its period is not a string");
   if (typeof answer["new"] !== "boolean") throw new Error("it does not say whether the number is new");
   const registered = { id, text, new: answer["new"] };
   return typeof period === "string" ? { ...registered, period } : registered;
@@ -202,7 +202,7 @@ export function readRenewal(body: string): number {
 /** Milliseconds are times, not ids: they fit a number. */
 function millisOf(text: unknown): number {
   const ms = Number(digits(text));
-  if (!Number.isSafeInteger(ms) || ms < 1) throw new Error("it has a time that is none");
+  if (!Number.isSafeInteger(ms) || ms < 1) throw new Error("it has a time that is out of bounds");
   return ms;
 }
 

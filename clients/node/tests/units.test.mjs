@@ -228,3 +228,19 @@ test("a lost lease is not given back", async () => {
   const paths = asked.map(([, path]) => path);
   assert.deepEqual(paths, ["/v1/pools/shops/leases", "/v1/pools/shops/leases/7-1"]);
 });
+
+test("an error names what is wrong with a malformed answer", async () => {
+  for (const [body, why, call] of [
+    ["[]", "it is not an object", (client) => client.nextId("orders")],
+    ['{"ids":["x"]}', "it has a number that is not 1 to 19 digits", (client) => client.nextId("orders")],
+    ['{"ids":["0"]}', "it has an id that is not a number from 1 to 2^63-1", (client) => client.nextId("orders")],
+    ['{"ranges":[{"start":"2","end":"1"}]}', "it has a range that is empty or out of bounds", (client) => client.nextSnowflake()],
+    ['{"id":"1","text":1,"new":true}', "its text is not a string", (client) => client.register("receipts", "key")],
+  ]) {
+    const { client, clock } = scripted(() => ({ status: 200, body }));
+    const error = call(client).catch((met) => met.message);
+    await clock.advance(10_000);
+    assert.equal(await error, `no node answered in time: the answer is malformed: ${why}`);
+    await client.close();
+  }
+});

@@ -290,6 +290,17 @@ class Answers(unittest.TestCase):
         last = {"ranges": [{"start": str((1 << 63) - 10), "end": str(1 << 63)}]}
         self.assertIsInstance(wire.read(request, wire.Answer(200, None, json.dumps(last).encode())), wire.Lease)
 
+    def test_what_is_wrong_with_a_malformed_answer_is_named(self) -> None:
+        ids, ranges, register = wire.segment("a", 1, False), wire.segment("a", 1, True), wire.register("a", "k")
+        for request, body, why in (
+            (ids, b"<html>", "is not JSON"),
+            (ids, b"[]", "is not a JSON object"),
+            (ids, b'{"ids":["x"]}', "has an id that is not a number from 1 to 2^63-1"),
+            (ranges, b'{"ranges":[{"start":"2","end":"1"}]}', "has a range that is malformed or out of bounds"),
+            (register, b'{"id":"1"}', "is not an entry of a register"),
+        ):
+            self.assertEqual(wire.read(request, wire.Answer(200, None, body)), wire.Failed(f"the answer {why}"))
+
     def test_arguments_out_of_bounds_reach_no_node(self) -> None:
         with mintleaf.Client(["http://127.0.0.1:9"]) as client:
             for call in (

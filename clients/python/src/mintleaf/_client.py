@@ -49,7 +49,7 @@ def _want_registered(engine: Engine, tag: str, key: str, call: Call) -> None:
     async def ask() -> None:
         outcome = await engine.ask(request, call.deadline)
         is_known = isinstance(outcome, (wire.Registered, MintleafError))
-        call.reply(outcome if is_known else Unavailable("the answer is no entry of a register"))
+        call.reply(outcome if is_known else Unavailable("the answer is not an entry of a register"))
 
     engine.start_call(call, ask)
 

@@ -242,7 +242,7 @@ class Http:
             first, *lines = head.decode("latin-1").split("\r\n")
             parts = first.split(" ", 2)
             if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not re.fullmatch("[1-5][0-9][0-9]", parts[1]):
-                raise Fault("the answer is no HTTP/1.1")
+                raise Fault("the answer is not HTTP/1.1")
             status = int(parts[1])
             if status >= 200:
                 named = (line.partition(":") for line in lines if line)
@@ -280,7 +280,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
     while True:
         line = (await reader.readuntil(b"\r\n")).partition(b";")[0].strip()
         if not re.fullmatch(b"[0-9a-fA-F]{1,8}", line):
-            raise Fault("the answer has a chunk that is none")
+            raise Fault("the answer has a malformed chunk")
         size = int(line, 16)
         if len(body) + size > ANSWER_BYTES_MAX:
             raise Fault(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
@@ -288,7 +288,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
             break
         body += await reader.readexactly(size)
         if await reader.readexactly(2) != b"\r\n":
-            raise Fault("the answer has a chunk that is none")
+            raise Fault("the answer has a malformed chunk")
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass
     return bytes(body)

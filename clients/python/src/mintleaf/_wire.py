@@ -255,9 +255,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise _Fault("the answer is no JSON") from None
+        raise _Fault("the answer is not JSON") from None
     if not isinstance(value, dict):
-        raise _Fault("the answer is no JSON object")
+        raise _Fault("the answer is not a JSON object")
     return value
 
 
@@ -282,7 +282,7 @@ def _read_ranges(request: Request, body: dict[str, Any]) -> Meaning:
     for item in given:
         start, end = (_digits(item.get("start")), _digits(item.get("end"))) if isinstance(item, dict) else (None, None)
         if start is None or end is None or not 1 <= start < end <= ID_END:
-            raise _Fault("the answer has a range that is none")
+            raise _Fault("the answer has a range that is malformed or out of bounds")
         ranges.append(range(start, end))
     _check(ranges, request.count)
     return Lease(ranges)
@@ -299,7 +299,7 @@ def _read_ids(request: Request, body: dict[str, Any]) -> Meaning:
         # A tag whose ids may be leased has numbers as ids, and answers list them in rising order.
         values = [value for value in map(number, ids) if value is not None]
         if len(values) != len(ids):
-            raise _Fault("the answer has an id that is no number from 1 to 2^63-1")
+            raise _Fault("the answer has an id that is not a number from 1 to 2^63-1")
         _check(joined(values), request.count)
     elif len(set(ids)) < len(ids):
         raise _Fault("the answer has an id twice")
@@ -318,9 +318,9 @@ def _read_register(_: Request, body: dict[str, Any]) -> Meaning:
     if id is None:
         raise _Fault("the answer has no id from 1 to 2^63-1")
     if not isinstance(new, bool) or not isinstance(text, (str, type(None))):
-        raise _Fault("the answer is no entry of a register")
+        raise _Fault("the answer is not an entry of a register")
     if not isinstance(period, (str, type(None))):
-        raise _Fault("the answer has a period that is no text")
+        raise _Fault("the answer has a period that is not a string")
     return Registered(id, str(id) if text is None else text, period, new)
 
 

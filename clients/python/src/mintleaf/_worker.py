@@ -47,7 +47,7 @@ def want_lease(engine: Engine, terms: Terms, make: Callable[[wire.Granted], Any]
             lease.keep()
             call.reply(lease)
         else:
-            call.reply(outcome if isinstance(outcome, MintleafError) else Unavailable("the answer is no lease"))
+            call.reply(outcome if isinstance(outcome, MintleafError) else Unavailable("the answer is not a lease"))
 
     engine.start_call(call, ask)
 
