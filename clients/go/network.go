@@ -146,7 +146,7 @@ func (c *Client) attempt(ctx context.Context, endpoint int, r *request, deadline
 func (c *Client) failed(endpoint int, asked time.Duration, err error) {
 	c.counters.failures.Add(1)
 	if c.endpoints.failed(endpoint, c.now(), asked) && c.away.CompareAndSwap(false, true) && c.cfg.Logger != nil {
-		c.cfg.Logger.Warn("no node answers; held ids go on", "endpoint", c.cfg.Endpoints[endpoint], "error", err)
+		c.cfg.Logger.Warn("no node answers; held ids are still handed out", "endpoint", c.cfg.Endpoints[endpoint], "error", err)
 	}
 }
 

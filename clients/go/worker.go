@@ -213,7 +213,7 @@ func (w *WorkerLease) renew() bool {
 		case o.kind == gotRefusal && (o.refused.Status == 404 || o.refused.Status == 409):
 			w.lost = true
 			if logger := w.c.cfg.Logger; logger != nil {
-				logger.Warn("a lease of a worker id is lost", "pool", w.pool, "worker_id", w.current.workerID)
+				logger.Warn("a lease of a worker id is lost", "pool", w.pool, "worker_id", w.current.workerID, "error", o.refused)
 			}
 			w.changed()
 			w.mu.Unlock()

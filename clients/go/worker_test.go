@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -118,6 +119,32 @@ func TestAClosedLeaseIsNotCalledAClosedClient(t *testing.T) {
 	c.Close()
 	if _, err := c.NextID(context.Background(), "orders"); !errors.Is(err, ErrClosed) || err.Error() != "the client is closed" {
 		t.Errorf("a closed client fails with %v", err)
+	}
+}
+
+func TestTheLogSaysWhyALeaseIsLost(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/17-secret") {
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, `{"code":"conflict","detail":"the lease is over"}`)
+			return
+		}
+		fmt.Fprint(w, `{"worker_id":17,"lease":"17-secret","from_ms":"1800000000000","until_ms":"1800000060000"}`)
+	}))
+	t.Cleanup(node.Close)
+	var log strings.Builder
+	c := client(t, Config{Endpoints: []string{node.URL}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	lease, err := c.LeaseWorker(context.Background(), "shops", LeaseSeconds(secondsMin))
+	must(t, err)
+	for !lease.IsLost() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.Close()
+	if !strings.Contains(log.String(), `worker_id=17 error="the node refused (409 conflict): the lease is over"`) {
+		t.Errorf("the log says: %s", log.String())
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("the log has the name of the lease: %s", log.String())
 	}
 }
 
