@@ -10,7 +10,7 @@ package io.mintleaf.client;
  * <ul>
  *   <li>{@code unavailable}: no node answered until the call's deadline; another call may succeed
  *   <li>{@code overloaded}: too many calls wait for ids of this tag already
- *   <li>{@code closed}: the client is closed
+ *   <li>{@code closed}: the client, or the worker lease, is closed
  *   <li>{@code interrupted}: the thread was interrupted while it waited; its interrupt status is set
  *   <li>{@code not_a_number}: the tag's ids are texts: {@link MintleafClient#nextText(String)} gives them
  * </ul>
@@ -36,6 +36,10 @@ public final class MintleafException extends RuntimeException {
 
   static MintleafException closed() {
     return new MintleafException("closed", 0, "the client is closed");
+  }
+
+  static MintleafException leaseClosed() {
+    return new MintleafException("closed", 0, "the worker lease is closed");
   }
 
   static MintleafException interrupted() {

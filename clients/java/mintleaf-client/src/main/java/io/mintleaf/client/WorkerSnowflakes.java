@@ -107,7 +107,7 @@ public final class WorkerSnowflakes {
       long deadline = control.deadline();
       while (true) {
         if (closed) {
-          throw MintleafException.closed();
+          throw MintleafException.leaseClosed();
         }
         long now = control.ticker.nanos();
         long id = nextFresh(control.ticker);

@@ -156,7 +156,9 @@ class WorkerLeaseTest {
     long time = timeOf(ids.nextId());
     lease.close();
 
-    assertEquals("closed", assertThrows(MintleafException.class, ids::nextId).code());
+    MintleafException failure = assertThrows(MintleafException.class, ids::nextId);
+    assertEquals("closed", failure.code());
+    assertEquals("the worker lease is closed", failure.getMessage(), "its client may go on");
     assertEquals("DELETE /v1/pools/shops/leases/17-a1 {\"last_ms\":\"" + time + "\"}", lastOf(node));
   }
 
