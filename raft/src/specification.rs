@@ -208,6 +208,16 @@ impl Agreement {
                 self.require(handed_over, Refusal::NotHandedOver)?;
                 let state = Election::Campaigns;
                 let campaign = Candidate { store, process, last, state };
+                // If another node had voted for the directory that was lost, no leader of an earlier term could have
+                // removed it.
+                let lost = self.candidates.get(&leader).is_some_and(|former| {
+                    former.store != store
+                        && former.state == Election::Campaigns
+                        && !self.has_vote_of_another(leader)
+                });
+                if lost {
+                    self.candidates.remove(&leader);
+                }
                 let campaign = self.candidates.entry(leader).or_insert(campaign);
                 let is_same = (campaign.store, campaign.process) == (store, process);
                 self.require(is_same, Refusal::TwoProcesses)?;
@@ -281,6 +291,11 @@ impl Agreement {
         let promised = self.votes.entry(store).or_default().entry(leader).or_insert(last);
         *promised = last.min(*promised);
         Ok(())
+    }
+
+    /// Whether a node other than the candidate has voted for it.
+    fn has_vote_of_another(&self, leader: LeaderId) -> bool {
+        self.votes.iter().any(|(store, of)| store.node != leader.node && of.contains_key(&leader))
     }
 
     /// A node claims to lead.

@@ -146,3 +146,20 @@ fn without_any_one_rule_something_committed_is_lost() {
         assert!(found.is_some(), "without {rule:?} nothing is lost");
     }
 }
+
+#[test]
+fn one_process_stands_in_a_term_unless_its_directory_was_lost_before_it_got_a_vote() {
+    let leader = LEADERS[0];
+    let campaign = |id, process| {
+        let store = Store { node: leader.node, id };
+        Step::Campaign { leader, store, process, last: None, asked_by: None }
+    };
+    let mut agreement = Agreement::default();
+    assert_eq!(agreement.step(campaign(0, 1)), Ok(()));
+    assert_eq!(agreement.step(campaign(0, 2)), Err(Refusal::TwoProcesses), "a restart");
+    assert_eq!(agreement.step(campaign(7, 3)), Ok(()), "a new directory");
+    assert_eq!(agreement.step(campaign(0, 1)), Ok(()), "a message of the lost one comes late");
+    let grant = Step::Grant { leader, store: store(2), last: None };
+    assert_eq!(agreement.step(grant), Ok(()));
+    assert_eq!(agreement.step(campaign(7, 3)), Err(Refusal::TwoProcesses), "after a vote");
+}
