@@ -27,6 +27,9 @@ const SILENCE_MAX: Duration = Duration::from_millis(700);
 const UNANSWERED_MAX: Duration = Duration::from_secs(9);
 /// A member whose condition is this old is asked for it.
 const CONDITION_AGE_MAX: Duration = Duration::from_secs(3);
+/// The same while no leader is heard, whose heartbeats would measure round trips: on a link that was slow and is well
+/// again, patience shrinks with each measurement, and the next candidate waits for that long.
+const LEADERLESS_AGE_MAX: Duration = Duration::from_millis(300);
 /// How often members are checked for silence.
 const LOOK_INTERVAL: Duration = Duration::from_millis(350);
 /// Timeout of a ping, or longer on a slow link. Further pings are sent while it waits.
@@ -34,11 +37,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// Maximum number of pings under way. There are few members, and a member that does not answer is pinged again.
 const PINGS_MAX: usize = 64;
 
-/// Whether a ping is due.
-fn is_due(reachability: &Reachability, weather: &Weather, node_id: u64) -> bool {
+/// Whether a ping is due to a member whose condition may be `age_max` old.
+fn is_due(reachability: &Reachability, weather: &Weather, node_id: u64, age_max: Duration) -> bool {
     reachability.is_silent_for(node_id, SILENCE_MAX)
         || reachability.has_not_answered_for(node_id, UNANSWERED_MAX)
-        || weather.may_take_heartbeats(node_id) && weather.is_older_than(node_id, CONDITION_AGE_MAX)
+        || weather.may_take_heartbeats(node_id) && weather.is_older_than(node_id, age_max)
 }
 
 /// Pings a member: asks for its condition, or only for a sign of life if its build knows no other request. The client
@@ -65,9 +68,12 @@ pub(crate) async fn probe(core: Arc<Core>) {
         let others = core.others();
         core.heard.reachability().keep_only(|node_id| others.contains_key(&node_id));
         core.heard.weather().keep_only(|node_id| others.contains_key(&node_id));
+        let (contact, silence) = (core.heard.contact(), core.options.tuning.election_max);
+        let is_leaderless = !core.leads() && contact.leader_is_silent(Instant::now(), silence);
+        let age_max = if is_leaderless { LEADERLESS_AGE_MAX } else { CONDITION_AGE_MAX };
         for (id, member) in others {
             let (reachability, weather) = (core.heard.reachability(), core.heard.weather());
-            if is_due(reachability, weather, id) && pings.len() < PINGS_MAX {
+            if is_due(reachability, weather, id, age_max) && pings.len() < PINGS_MAX {
                 let core = Arc::clone(&core);
                 pings.spawn(async move { ping(&core, id, &member).await });
             }
@@ -88,12 +94,12 @@ mod tests {
         reachability.answered(2);
         for _ in 0..17 {
             weather.refused(2);
-            assert!(!is_due(&reachability, &weather, 2));
+            assert!(!is_due(&reachability, &weather, 2, CONDITION_AGE_MAX));
             advance(Duration::from_millis(500)).await;
             reachability.heard(2);
         }
         advance(Duration::from_millis(500)).await;
         reachability.heard(2);
-        assert!(is_due(&reachability, &weather, 2));
+        assert!(is_due(&reachability, &weather, 2, CONDITION_AGE_MAX));
     }
 }
