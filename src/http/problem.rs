@@ -235,6 +235,9 @@ impl From<Error> for Problem {
                 "there is no such tag; POST /v1/tags creates one",
             ),
             Error::NotFound { detail } => Self::new(StatusCode::NOT_FOUND, "not_found", detail),
+            ref error @ Error::OfKeys { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "not_found", error.to_string())
+            }
             Error::TagExists => {
                 Self::new(StatusCode::CONFLICT, "tag_exists", "the tag exists already")
             }

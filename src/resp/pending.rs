@@ -1,5 +1,6 @@
 //! Ids that may have to be waited for, and how the reply shows them.
 
+use mintleaf_core::shape::Kind;
 use mintleaf_core::shape::id_text::IdText;
 
 use super::reply::Reply;
@@ -90,7 +91,8 @@ impl PendingIds {
             WantedIds::Integer(tag, _) => (tag, false),
             WantedIds::Contiguous(tag, _) => (tag, true),
         };
-        if let Some(shape) = ids.shape(tag) {
+        // Whether its numbers belong to keys shows when they are asked for.
+        if let Some(shape) = ids.shape(tag).filter(|shape| shape.kind == Kind::Ids) {
             integers_only(shape.format.is_some(), shape.has_consecutive_ids(), is_run)?;
         }
         let taken = match &self.wanted {
@@ -171,7 +173,7 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
         Error::Frozen => ("FROZEN", "frozen"),
         Error::Overloaded => ("OVERLOADED", "overloaded"),
         Error::Unavailable { .. } | Error::ClockBehind { .. } => ("UNAVAILABLE", "unavailable"),
-        Error::NotFound { .. } => ("ERR", "not_found"),
+        Error::NotFound { .. } | Error::OfKeys { .. } => ("ERR", "not_found"),
         Error::TagExists => ("ERR", "tag_exists"),
         Error::Conflict { .. } => ("ERR", "conflict"),
         Error::WrongCluster { .. } => ("ERR", "wrong_cluster"),
@@ -180,6 +182,17 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     };
     match error {
         Error::UnknownTag => reply.error("ERR unknown tag"),
+        Error::OfKeys { tag, kind: Kind::Register } => {
+            reply.error(&format!(
+                "{word} the tag {tag} is a register: REGISTER {tag} KEY numbers a key"
+            ));
+        }
+        Error::OfKeys { tag, kind } => {
+            let kind = kind.name();
+            reply.error(&format!(
+                "{word} the tag {tag} is a {kind}: HINCRBY {tag} KEY 1 takes a number"
+            ));
+        }
         error => reply.error(&format!("{word} {error}")),
     }
     code

@@ -1,5 +1,6 @@
 //! Why a request was not fulfilled, in words that belong to no protocol.
 
+use mintleaf_core::shape::Kind;
 use mintleaf_core::state::{Response, first_version_of};
 use mintleaf_core::tag::{InvalidTag, OutOfBounds};
 use mintleaf_raft::{MembershipError, ProposeError, Rejected};
@@ -28,6 +29,14 @@ pub enum Error {
     NotFound {
         /// The node that the request named.
         detail: String,
+    },
+    /// The numbers of the tag belong to keys, so that the tag has no next id.
+    #[error("the tag {tag} is a {0}: its numbers belong to keys, at /v1/{0}/", kind.name())]
+    OfKeys {
+        /// The tag's name.
+        tag: String,
+        /// Its kind: a sequence or a register.
+        kind: Kind,
     },
     /// A tag of this name exists.
     #[error("a tag of this name exists")]
@@ -128,6 +137,10 @@ impl Error {
                 | Self::ClockBehind { .. }
                 | Self::Unavailable { .. }
         )
+    }
+
+    pub(super) fn of_keys(tag: &str, kind: Kind) -> Self {
+        Self::OfKeys { tag: tag.to_owned(), kind }
     }
 
     pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT, STEP_DEFAULT};
 use mintleaf_core::segment::{Segment, used_before_fetch};
-use mintleaf_core::shape::{Line, LinesOf, Shape};
+use mintleaf_core::shape::{Kind, Line, LinesOf, Shape};
 use mintleaf_core::snowflake::Format;
 use mintleaf_core::state::TagRow;
 use mintleaf_core::tag::BizTag;
@@ -86,7 +86,7 @@ impl IdService {
     /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the tag's rate
     /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment arrived in time;
     /// [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and
-    /// [`Error::RateLimited`] for a tag that the call would have to create; [`Error::NotFound`] for a sequence, whose
+    /// [`Error::RateLimited`] for a tag that the call would have to create; [`Error::OfKeys`] for a sequence, whose
     /// numbers belong to its keys, and for a register.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
@@ -193,8 +193,8 @@ impl IdService {
                     let taken = self.take_of_leader(&lines, call).await?;
                     taken.inspect(|_| lines.count_taken(count))
                 }
-                Source::Keys(_) => return Err(is_a_sequence(tag)),
-                Source::Register(_) => return Err(is_a_register(tag)),
+                Source::Keys(_) => return Err(Error::of_keys(tag, Kind::Keys)),
+                Source::Register(_) => return Err(Error::of_keys(tag, Kind::Register)),
             };
             if let Some(taken) = taken {
                 self.metrics.ids_handed_out(Mode::Segment, count);
@@ -351,8 +351,8 @@ impl IdService {
         }
         let tag = BizTag::parse(tag)?;
         let expected = self.table.first_segments().expect(&tag);
-        let (row, first) = match self.row(&tag) {
-            Some(row) => (row, None),
+        let Found { row, first, .. } = match self.row(&tag) {
+            Some(row) => Found { row, first: None, is_new: false },
             None => self.find_or_create(&tag, START_DEFAULT, deadline).await?,
         };
         if row.protection.frozen {
@@ -379,8 +379,10 @@ impl IdService {
         let expected = self.table.first_segments().expect(&tag);
         let deadline = self.replica.deadline(GRAB_MAX);
         match self.find_or_create(&tag, start, deadline).await {
-            Ok((row, Some(first))) => self.put(&row, Some((first, &expected))).map(|_| true),
-            Ok((_, None)) => Ok(false),
+            Ok(Found { row, first: Some(first), is_new }) => {
+                self.put(&row, Some((first, &expected))).map(|_| is_new)
+            }
+            Ok(found) => Ok(found.is_new),
             Err(Error::UnknownTag) if self.creation.is_none() => Err(Error::invalid(
                 "tag",
                 "there is no such tag, and tags are not created on first use",
@@ -389,8 +391,8 @@ impl IdService {
         }
     }
 
-    /// Puts a tag into the table, unless another call was first. A plain tag that this call created begins with
-    /// its first segment.
+    /// Puts a tag into the table, unless another call was first. A plain tag begins with the segment that came with its
+    /// first use.
     pub(super) fn put(
         &self,
         row: &TagRow,
@@ -431,32 +433,50 @@ impl IdService {
     /// moment ago.
     ///
     /// On a node that creates tags on first use, this creates the tag at once, with its first segment, which costs one
-    /// commit. If another node was first, the log refuses that, and this node waits until it knows the tag.
+    /// commit. If another node was first, the log refuses the creation and grants the segment, and this node waits until
+    /// it knows the tag.
     async fn find_or_create(
         &self,
         tag: &BizTag,
         start: u64,
         deadline: Instant,
-    ) -> Result<(TagRow, Option<Segment>), Error> {
-        let created = match &self.creation {
+    ) -> Result<Found, Error> {
+        let used = match &self.creation {
             Some(creation) => creation.create_on_first_use(tag, start, deadline).await,
             None => Err(Error::UnknownTag),
         };
-        if let Ok(Some((row, first))) = created {
+        let (used, refused) = match used {
+            Ok(used) => (used, Error::UnknownTag),
+            Err(refused) => (None, refused),
+        };
+        let first = used.as_ref().map(|used| used.first);
+        if let Some(first) = first {
             // As for every grant, this line is written before any id of the segment is handed out.
             record_grant(tag, Line::Whole, first);
-            return Ok((row, Some(first)));
+        }
+        if let Some(row) = used.and_then(|used| used.created) {
+            return Ok(Found { row, first, is_new: true });
         }
         self.replica.read_barrier(deadline).await?;
-        match self.row(tag) {
-            Some(row) => Ok((row, None)),
-            None => Err(created.err().unwrap_or(Error::UnknownTag)),
-        }
+        let row = self.row(tag).ok_or(refused)?;
+        // The segment has the default size. The operator of this tag may want smaller ones, which keep ids close to the
+        // order of requests.
+        let first = first.filter(|first| first.end - first.start <= u64::from(row.step));
+        Ok(Found { row, first, is_new: false })
     }
 
     pub(super) fn row(&self, tag: &BizTag) -> Option<TagRow> {
         self.replica.read(|state| state.tag(tag.as_str()))
     }
+}
+
+/// A tag that a node did not know before.
+struct Found {
+    row: TagRow,
+    /// A segment of it, if one was reserved on the way.
+    first: Option<Segment>,
+    /// Whether it exists since this call.
+    is_new: bool,
 }
 
 /// Numbers of keys. The node that gets a request checks what it can see in its own copy: that the tag is a sequence,
@@ -694,8 +714,8 @@ impl IdService {
                 let loss = QuorumLoss::without_leader(&self.replica.node().status());
                 return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
             }
-            Source::Keys(_) => return Err(is_a_sequence(tag.as_str())),
-            Source::Register(_) => return Err(is_a_register(tag.as_str())),
+            Source::Keys(_) => return Err(Error::of_keys(tag.as_str(), Kind::Keys)),
+            Source::Register(_) => return Err(Error::of_keys(tag.as_str(), Kind::Register)),
         };
         slot.would_admit(count)?;
         Ok(slot.remaining())
@@ -800,18 +820,6 @@ fn numbers(given: Given) -> Result<Range<u64>, Error> {
         Given::Ids { ranges, .. } => ranges.into_iter().next().ok_or_else(not_understood),
         _ => Err(not_understood()),
     }
-}
-
-fn is_a_sequence(tag: &str) -> Error {
-    let detail =
-        format!("the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/");
-    Error::NotFound { detail }
-}
-
-fn is_a_register(tag: &str) -> Error {
-    let detail =
-        format!("the tag {tag} is a register: its numbers are given to keys, at /v1/register/");
-    Error::NotFound { detail }
 }
 
 fn is_no_sequence(tag: &BizTag) -> Error {

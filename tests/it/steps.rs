@@ -16,6 +16,20 @@ fn in_turn(cluster: &Cluster, tag: &str, rounds: usize) -> Vec<u64> {
 }
 
 #[test]
+fn ids_of_a_tag_begin_with_its_first_one_at_whatever_node_they_are_asked_for_at_once() {
+    let mut cluster = mintleaf().prepare(3, &["--auto-create-tags"]);
+    cluster.start_all();
+    for round in 0..30 {
+        let [creates, asked] = [cluster.api(round % 3 + 1), cluster.api((round + 1) % 3 + 1)];
+        let tag = format!("made-{round}");
+        creates.post("/v1/tags", &json!({ "tag": tag })).ok();
+        assert_eq!(asked.get(&format!("/v1/segment/{tag}")).ids(), [1], "round {round}");
+        let path = format!("/v1/segment/used-{round}");
+        assert_eq!([creates.get(&path).ids(), asked.get(&path).ids()], [[1], [1001]], "{round}");
+    }
+}
+
+#[test]
 fn three_nodes_with_a_step_max_of_1_give_1_2_3_in_the_order_in_which_they_are_asked() {
     let mut cluster = mintleaf().cluster(3);
     for (tag, shape) in [

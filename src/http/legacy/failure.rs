@@ -59,7 +59,10 @@ impl Failure {
         let leaf_code = match error {
             // Leaf cuts a key at its last dot, and reports an empty key if nothing is left.
             Error::UnknownTag if key.rfind('.') == Some(0) => return Self::no_key(),
-            Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
+            Error::UnknownTag
+            | Error::NotFound { .. }
+            | Error::OfKeys { .. }
+            | Error::InvalidArgument { .. } => -2,
             _ if !bootstrapped => -1,
             _ => -3,
         };

@@ -127,6 +127,14 @@ fn step_default(shape: &Shape) -> u32 {
     if is_read_by_people && !shape.needs_leadership() { STEP_DEFAULT_READ } else { STEP_DEFAULT }
 }
 
+/// What came of the first use of a tag.
+pub(in crate::service) struct FirstUse {
+    /// The tag, if this use created it.
+    pub(in crate::service) created: Option<TagRow>,
+    /// Its first segment here.
+    pub(in crate::service) first: Segment,
+}
+
 /// The places of several names.
 enum Places {
     /// All are taken, or none is needed.
@@ -235,7 +243,8 @@ impl TagCreation {
     }
 
     /// Creates a tag whose first id is `start` because it is used for the first time, and reserves its first segment with
-    /// it, so that the caller waits for one commit. `None` when another caller was first, here or on another node.
+    /// it, so that the caller waits for one commit. If another caller was first, here or on another node, the segment is
+    /// one of the tag that there is. `None` without a segment.
     ///
     /// The proposal may be applied twice. If the tag was deleted in between, the second time creates it again, as a use
     /// after the deletion does.
@@ -248,7 +257,7 @@ impl TagCreation {
         tag: &BizTag,
         start: u64,
         deadline: Instant,
-    ) -> Result<Option<(TagRow, Segment)>, Error> {
+    ) -> Result<Option<FirstUse>, Error> {
         self.could_create(tag)?;
         if !self.first_uses.admit(self.clock.monotonic_ms()) {
             return Err(Error::RateLimited);
@@ -262,8 +271,10 @@ impl TagCreation {
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose_all(&create, deadline).await };
         match &carry(place, proposal).await?[..] {
-            [Response::Tag(row), Response::Segment { start, end, .. }] => {
-                Ok(Some((row.clone(), Segment { start: *start, end: *end })))
+            [created, Response::Segment { start, end, .. }] => {
+                let created =
+                    if let Response::Tag(row) = created { Some(row.clone()) } else { None };
+                Ok(Some(FirstUse { created, first: Segment { start: *start, end: *end } }))
             }
             // A deleted tag had a shape, which a first use says nothing of.
             [Response::OtherShape, _] => Err(Error::UnknownTag),
