@@ -89,8 +89,7 @@
 //! | segment | The ids of one committed grab. A node holds two per tag: the one that it hands out, and the next. |
 //! | slot | A tag on one node: its two segments, and the callers that wait for ids. |
 //! | shape | What distinguishes a tag from a plain one: strict order, keys, periods, a format, hidden ids. |
-//! | line | One number line of a shaped tag: its only one, or that of a period or a section. |
-//! | number | What a line counts. Each id is made from a number; a plain tag's ids are its numbers. |
+//! | line, number | One number line of a shaped tag: its only one, or that of a period or a section. Each id is made from a number of a line; a plain tag's ids are its numbers. |
 //! | strict | Of a tag: its ids rise over the whole cluster, because only the leader hands them out. |
 //! | round | An exchange of messages with a quorum, which confirms that a node leads. A strict id waits for a round that began after its request. |
 //! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |

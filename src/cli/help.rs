@@ -52,10 +52,12 @@ Try it:
   mintleaf snowflake                                  an id made of time, worker and sequence
 
 A cluster of three, one command on each machine:
-  mintleaf secret new secret                          once; give every node a copy
+  mintleaf secret new secret                     once; give every node a copy
+  mintleaf token new ops --role admin --out ops.token > auth.toml    likewise
   mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
-      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
-  mintleaf cluster status
+      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080 \\
+      --http 0.0.0.0:8080 --auth-file auth.toml
+  mintleaf cluster status --token-file ops.token
 
 Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
 

@@ -99,7 +99,7 @@ async fn ask_members(client: &Client, cluster: &mut Value) {
     let mut asking = JoinSet::new();
     for node in nodes(cluster) {
         let (client, id) = (client.clone(), node["id"].clone());
-        let cluster_id = cluster["cluster_id"].clone();
+        let (cluster_id, asked_id) = (cluster["cluster_id"].clone(), id.clone());
         let address = node["http"].as_str().unwrap_or_default().to_owned();
         asking.spawn_local(async move {
             let asked = async {
@@ -107,6 +107,12 @@ async fn ask_members(client: &Client, cluster: &mut Value) {
                 let view = client.get("/v1/cluster").await?;
                 if view["cluster_id"] != cluster_id {
                     return Err(Failure::new(format!("a node of another cluster is at {address}")));
+                }
+                if view["node_id"] != asked_id {
+                    let other = cell(&view, "node_id");
+                    return Err(Failure::new(format!(
+                        "{address} is node {other}: give each node an --advertise-http at which it is reached"
+                    )));
                 }
                 Ok((view, client.readiness().await?.1))
             };

@@ -195,7 +195,10 @@ fn founders(
     let Some(peers) = peers else { return Ok(BTreeMap::new()) };
     let peers = parse_peers(peers)?;
     if joins {
-        return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
+        return Err(fault(
+            "join",
+            "and --peers exclude each other: --peers forms a new cluster, and a node that joins one must not have it",
+        ));
     }
     if !peers.contains_key(&node_id) {
         return Err(fault("peers", format_args!("must list this node too: {node_id}=HOST:PORT")));

@@ -37,7 +37,7 @@ impl Readiness {
         } else if status.leader_id.is_none() {
             reasons.push(match QuorumLoss::of(status) {
                 Some(loss) => format!("no_quorum: {}{held}", loss.with_advice()),
-                None => format!("no_leader: the voters are about to elect a leader{held}"),
+                None => format!("no_leader: this node hears no leader: the voters elect one, or the leader does not reach it{held}"),
             });
         }
         Self { ready: status.leader_id.is_some() || holds_ids, reasons }

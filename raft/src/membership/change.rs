@@ -111,7 +111,9 @@ pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
         tracing::info!(peer = id, %raft, %found, others, "{what}");
     }
     sleep_until(silent_at).await;
-    Err(unavailable(format!("node {id} does not answer at {raft}: check --advertise-raft")))
+    Err(unavailable(format!(
+        "node {id} does not answer at {raft}: check --advertise-raft, or its own entry in --peers"
+    )))
 }
 
 /// Adds a node as a learner, or changes its role or its addresses.

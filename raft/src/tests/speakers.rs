@@ -284,7 +284,8 @@ async fn a_newcomer_is_a_member_once_it_answers_at_the_address_that_it_tells() {
         assert_eq!(alone.members().len(), 1);
     }
     told.dedup();
-    let expected = "node 9 does not answer at ADDRESS: check --advertise-raft";
+    let expected =
+        "node 9 does not answer at ADDRESS: check --advertise-raft, or its own entry in --peers";
     assert_eq!(told, [expected], "one text, whatever listens there");
 
     *alone.wire.listens.lock() = Some(NEWCOMER);
