@@ -111,7 +111,7 @@ async fn ask_members(client: &Client, cluster: &mut Value) {
                 if view["node_id"] != asked_id {
                     let other = cell(&view, "node_id");
                     return Err(Failure::new(format!(
-                        "{address} is node {other}: give each node an --advertise-http at which it is reached"
+                        "{address} is node {other}: give each node an --advertise-http of its own"
                     )));
                 }
                 Ok((view, client.readiness().await?.1))

@@ -19,7 +19,7 @@ const NO_COLUMNS: [&str; 9] =
 const BEGINNINGS: [&[u8]; 2] = [b"-- MySQL dump ", b"-- MariaDB dump "];
 /// The comment at the end of a dump that begins with one of them.
 const END: &[u8] = b"-- Dump completed";
-/// Bytes at either end of a dump in which these comments are.
+/// These comments stand within this many bytes of either end of a dump.
 const COMMENT_WITHIN: usize = 1_024;
 
 /// Reads the rows of Leaf's and tinyid's tables. A dump that was cut off is refused whole: a tag that is missing here would

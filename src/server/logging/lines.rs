@@ -26,8 +26,8 @@ use tracing_subscriber::fmt::MakeWriter;
 const WAITING_BYTES_MAX: usize = 2 << 20;
 /// What a line takes in the queue besides its bytes.
 const LINE_BYTES: usize = 64;
-/// Bytes of one write, unless a single line is longer: a pipe takes up to so many in one piece (`PIPE_BUF`), so that lines
-/// of several processes do not mix.
+/// Bytes of one write, unless a single line is longer. A pipe takes this many in one piece (`PIPE_BUF`), so lines of
+/// several processes do not mix.
 const WRITE_BYTES_MAX: usize = 4_096;
 /// How long the first line waits for more. Waking the thread for each line of 10,000 changes a second took a fifth of the
 /// processor time of these changes.
