@@ -76,7 +76,9 @@ func TestThreadsShareAGenerator(t *testing.T) {
 	}
 }
 
-func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
+// leased returns a client with a token, and the lease of worker id 17 that a node gives it.
+func leased(t *testing.T) (*Client, *WorkerLease) {
+	t.Helper()
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"worker_id":17,"lease":"17-secret","from_ms":"1800000000000","until_ms":"1800000060000"}`)
 	}))
@@ -84,6 +86,11 @@ func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
 	c := client(t, Config{Endpoints: []string{node.URL}, Token: "mlt_secret"})
 	lease, err := c.LeaseWorker(context.Background(), "shops")
 	must(t, err)
+	return c, lease
+}
+
+func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
+	c, lease := leased(t)
 	generator, err := lease.Generator()
 	must(t, err)
 	for _, value := range []any{c, lease, generator} {
@@ -99,13 +106,7 @@ func TestWhatIsPrintedHasNeitherTheNameOfALeaseNorTheToken(t *testing.T) {
 }
 
 func TestAClosedLeaseIsNotCalledAClosedClient(t *testing.T) {
-	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
-	}))
-	t.Cleanup(node.Close)
-	c := client(t, Config{Endpoints: []string{node.URL}})
-	lease, err := c.LeaseWorker(context.Background(), "shops")
-	must(t, err)
+	c, lease := leased(t)
 	generator, err := lease.Generator()
 	must(t, err)
 	lease.Close()
@@ -149,14 +150,8 @@ func TestTheLogSaysWhyALeaseIsLost(t *testing.T) {
 }
 
 func TestALayoutIsForTheWorkerIDsThatFit(t *testing.T) {
-	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"worker_id":17,"lease":"17-1","from_ms":"1800000000000","until_ms":"1800000060000"}`)
-	}))
-	t.Cleanup(node.Close)
-	c := client(t, Config{Endpoints: []string{node.URL}})
-	lease, err := c.LeaseWorker(context.Background(), "shops")
-	must(t, err)
-	_, err = lease.GeneratorOf(Layout{EpochMS: epochDefault, WorkerBits: 4, SequenceBits: 12})
+	_, lease := leased(t)
+	_, err := lease.GeneratorOf(Layout{EpochMS: epochDefault, WorkerBits: 4, SequenceBits: 12})
 	if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "worker id 17") {
 		t.Errorf("worker id 17 in four bits: %v", err)
 	}
