@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::progress::{
     CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, no_leader, unavailable, wait_until_caught_up,
@@ -11,8 +11,8 @@ use crate::core::Core;
 use crate::message::{MembershipError, Request};
 use crate::types::Member;
 
-/// Longest time that a transfer may hold up proposals, unless an election takes longer on slow disks and links. A
-/// failed transfer has usually deposed the old leader, and ends in an election.
+/// Longest time that a transfer may hold up proposals once leases have run out, unless an election takes longer on slow
+/// disks and links. A failed transfer has usually deposed the old leader, and ends in an election.
 const TRANSFER_MAX: Duration = Duration::from_secs(1);
 
 /// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and makes it stand for election
@@ -59,26 +59,27 @@ async fn carry_out(core: &Core, id: u64, leaves_entry: bool) -> Outcome {
     if no_appends.is_err() && !leaves_entry {
         return Err(unavailable("no quorum confirms what was proposed before".to_owned()));
     }
-    let within = TRANSFER_MAX.max(core.heard.election_time());
-    let transferred = timeout(within, send_timeout_now(core, id, &member)).await;
+    // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes for the
+    // length of a leader lease.
+    let has_more = core.identity.members().voter_ids().count() > 3;
+    let silence = if has_more { lease_end(core) } else { Duration::ZERO };
+    let within = silence + TRANSFER_MAX.max(core.heard.election_time());
+    let transferred = timeout(within, send_timeout_now(core, id, &member, silence)).await;
     let late = || unavailable(format!("node {id} did not take over in time"));
     transferred.unwrap_or_else(|_| Err(late()))
 }
 
-/// The time after which this leader's lease has run out at every follower, even if its last message took the longest
-/// possible time.
+/// The time after which this leader's lease has run out at every follower.
 fn lease_end(core: &Core) -> Duration {
-    core.heard.timers().lease + core.options.tuning.message_max + core.heard.quorum_round_trip()
+    let message_max = core.options.tuning.message_max;
+    core.heard.timers().lease_end(message_max, core.heard.quorum_round_trip())
 }
 
-async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
+/// Falls silent for `silence`, and then makes the target stand for election.
+async fn send_timeout_now(core: &Core, id: u64, member: &Member, silence: Duration) -> Outcome {
     wait_until_caught_up(core, id, 0).await;
     let _no_heartbeats = core.transfer.pause_heartbeats();
-    // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes for the
-    // length of a leader lease.
-    if core.identity.members().voter_ids().count() > 3 {
-        tokio::time::sleep(lease_end(core)).await;
-    }
+    sleep(silence).await;
     let mut metrics = core.raft.metrics();
     let from = core.vote();
     if from.leader_id.node_id != core.identity.node_id() || !from.is_committed() {

@@ -34,6 +34,13 @@ impl Timers {
         let grown = |time: Duration| time.mul_f64(longer);
         Self { lease: grown(lease), election_min: patience, election_max: grown(election_max) }
     }
+
+    /// The time after a leader's last message when its lease has run out at every follower, even if that message was
+    /// slow: it took `message_max` on a fast link, or as long as few messages take on a slow one, half a `round_trip`. A
+    /// candidate that campaigns then with the leader's consent does so before other followers lose their patience.
+    pub(crate) fn lease_end(&self, message_max: Duration, round_trip: Duration) -> Duration {
+        self.lease + message_max.max(round_trip / 2)
+    }
 }
 
 #[cfg(test)]
@@ -57,5 +64,19 @@ mod tests {
         assert_eq!(unusable.election_min, PATIENCE_MAX);
         assert!(unusable.election_max < Duration::from_secs(15));
         assert_eq!(Timers::new(&tuning, None).election_min, PATIENCE_UNKNOWN);
+    }
+
+    #[test]
+    fn a_candidate_with_consent_campaigns_before_other_followers_lose_their_patience() {
+        let tuning = Tuning::default();
+        for ms in 1..=500 {
+            let round_trip = Duration::from_millis(ms);
+            let deviation = round_trip / 4;
+            let timers = Timers::new(&tuning, Some(6 * round_trip + 4 * deviation));
+            let bound = round_trip + 4 * deviation;
+            // The leader's last message was quick on its way to a follower, and the one to the candidate is slow.
+            let campaigns = timers.lease_end(tuning.message_max, bound) + bound / 2;
+            assert!(campaigns < timers.election_min, "{round_trip:?}: {campaigns:?}, {timers:?}");
+        }
     }
 }
