@@ -37,7 +37,9 @@ pub struct Tuning {
     pub incarnation_max: Duration,
     /// Number of log entries after which a snapshot is taken.
     pub snapshot_entries: u64,
-    /// Number of log entries kept behind a snapshot, for followers that are slightly behind.
+    /// Number of log entries kept behind a snapshot. A follower that can keep up lags by two appends at most, one on
+    /// its way to the disk and one that has gathered meanwhile. A slow disk would never catch up by snapshots if the log
+    /// behind them ended before that.
     pub keep_entries: u64,
     /// How many incoming connections the internal listener keeps open at a time, proven or not.
     pub peer_connections_max: usize,
@@ -60,17 +62,17 @@ impl Default for Tuning {
             election_max: Duration::from_millis(500),
             incarnation_max: Duration::from_secs(60),
             snapshot_entries: 20_000,
-            keep_entries: 1_000,
+            keep_entries: 4_000,
             peer_connections_max: PEER_CONNECTIONS_MAX,
         }
     }
 }
 
 impl Tuning {
-    /// Takes a snapshot after this many log entries, and keeps a twentieth of them behind it.
+    /// Takes a snapshot after this many log entries, and keeps a fifth of them behind it.
     #[must_use]
     pub fn with_snapshots_every(self, entries: u64) -> Self {
-        let keep_entries = (entries / 20).clamp(1, Self::default().keep_entries);
+        let keep_entries = (entries / 5).clamp(1, Self::default().keep_entries);
         Self { snapshot_entries: entries, keep_entries, ..self }
     }
 

@@ -64,6 +64,14 @@ fn a_message_holds_as_many_entries_as_openraft_sends_and_no_more() {
 }
 
 #[test]
+fn the_log_behind_a_snapshot_holds_what_a_follower_lacks_that_keeps_up() {
+    for tuning in [Tuning::default(), Tuning::default().with_snapshots_every(20_000)] {
+        let config = tuning.config().unwrap();
+        assert!(config.max_in_snapshot_log_to_keep >= 3 * config.max_payload_entries);
+    }
+}
+
+#[test]
 fn a_request_to_the_leader_is_bounded_in_bytes() {
     let read = |bytes: usize| {
         let request = Request::Ask { request: codec::Blob(vec![7; bytes]), within_ms: 1 };
