@@ -19,13 +19,17 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const WATCHED: Duration = Duration::from_secs(60);
 /// The same, as a number of changes that are made one after another at one node.
 const CHANGES_WATCHED: u32 = 12;
-/// How many changes determine the median, at the leader and at each other node.
-const SAMPLES: usize = 3;
+/// How many changes determine the median, at the leader and at each other node: enough that it does not show the lost
+/// packets of a link that loses one in a hundred.
+const SAMPLES: usize = 7;
 /// A concurrent change may wait for the changes that are under way and, at a follower, for the messages that
 /// its commit is known by. Each of these waits takes as long as the change itself.
 const BEHIND_OTHERS: u32 = 3;
 /// Longer than any change may take. Its outcome is unknown then.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
+/// How many changes all nodes together make in the time of a sync. A follower writes at most 1,024 entries with each
+/// sync, those of changes and of clients, so it keeps up with these.
+const CHANGES_A_SYNC: u32 = 500;
 /// Pause between two plain ids of a node, and the longest time that it may be without one.
 const ID_INTERVAL: Duration = Duration::from_millis(100);
 const PLAIN: &str = "calm";
@@ -105,30 +109,47 @@ impl Ordeal {
         handed
     }
 
-    /// Makes some changes one after another, and judges the time of each.
+    /// Makes some changes one after another at each node, and judges their time.
     async fn measure(&self, climate: Climate, leader: u64) {
         for machine in &self.machines {
             let Some(serving) = machine.serving() else { continue };
-            let mut took = Vec::new();
-            for number in 0..SAMPLES {
-                let began = Instant::now();
-                if change(&serving, &format!("quiet-{}-{number}", machine.node_id)).await {
-                    took.push(began.elapsed());
-                }
-                // Writes that are still under way elsewhere must not count for the next change.
-                sleep(climate.change_max(leader, leader, self.machines.len() as u64)).await;
-            }
-            took.sort_unstable();
-            let max = climate.change_max(leader, machine.node_id, self.machines.len() as u64);
             let id = machine.node_id;
+            let max = climate.change_max(leader, id, self.machines.len() as u64);
+            let mut took =
+                self.change_some(&serving, climate, leader, &format!("quiet-{id}")).await;
+            if !is_quick(&took, max) {
+                // Right after the forming, renewed windows and reported clocks may have held up every second change.
+                self.site.trace.note(format_args!("changes at node {id}: {took:?}, once more"));
+                took = self.change_some(&serving, climate, leader, &format!("again-{id}")).await;
+            }
             self.site.trace.note(format_args!("changes at node {id}: {took:?}, at most {max:?}"));
-            // An attempt without an answer counts as one that took longer.
-            if took.get(SAMPLES / 2).is_none_or(|median| *median > max) {
+            if !is_quick(&took, max) {
                 let what =
                     format!("a change at node {id} takes {took:?} under {leader}, not {max:?}");
                 self.site.trace.violation(&what);
             }
         }
+    }
+
+    /// Makes some changes one after another at a node. Returns how long they took, the shortest time first.
+    async fn change_some(
+        &self,
+        serving: &Serving,
+        climate: Climate,
+        leader: u64,
+        name: &str,
+    ) -> Vec<Duration> {
+        let mut took = Vec::new();
+        for number in 0..SAMPLES {
+            let began = Instant::now();
+            if change(serving, &format!("{name}-{number}")).await {
+                took.push(began.elapsed());
+            }
+            // Writes that are still under way elsewhere must not count for the next change.
+            sleep(climate.change_max(leader, leader, self.machines.len() as u64)).await;
+        }
+        took.sort_unstable();
+        took
     }
 
     /// Watches the leadership while every node makes changes and gives ids.
@@ -139,8 +160,10 @@ impl Ordeal {
         let until = Instant::now() + watched;
         let mut working = JoinSet::new();
         let done: Vec<Arc<AtomicU64>> = self.machines.iter().map(|_| Arc::default()).collect();
+        let pace =
+            LOOK_INTERVAL.max(climate.slowest_sync() * self.machines.len() as u32 / CHANGES_A_SYNC);
         for (machine, done) in self.machines.iter().zip(&done) {
-            working.spawn(make_changes(Arc::clone(machine), until, Arc::clone(done)));
+            working.spawn(make_changes(Arc::clone(machine), until, pace, Arc::clone(done)));
             working.spawn(give_ids(Arc::clone(machine), until));
         }
         while Instant::now() < until {
@@ -166,6 +189,11 @@ impl Ordeal {
     }
 }
 
+/// Whether the median of these times is within `max`. An attempt without an answer counts as one that took longer.
+fn is_quick(took: &[Duration], max: Duration) -> bool {
+    took.get(SAMPLES / 2).is_some_and(|median| *median <= max)
+}
+
 /// Makes one change; false when it was not acknowledged.
 async fn change(serving: &Serving, name: &str) -> bool {
     let tag = BizTag::parse(name).expect("a possible name");
@@ -174,7 +202,8 @@ async fn change(serving: &Serving, name: &str) -> bool {
     matches!(timeout(CHANGE_MAX, made).await, Ok(Ok(_)))
 }
 
-async fn make_changes(machine: Arc<Machine>, until: Instant, done: Arc<AtomicU64>) {
+/// Makes one change after another, with a pause of `pace` between two.
+async fn make_changes(machine: Arc<Machine>, until: Instant, pace: Duration, done: Arc<AtomicU64>) {
     for number in 0.. {
         if Instant::now() >= until {
             return;
@@ -184,7 +213,7 @@ async fn make_changes(machine: Arc<Machine>, until: Instant, done: Arc<AtomicU64
             done.fetch_add(1, Ordering::Relaxed);
         }
         // A refusal may come at once.
-        sleep(LOOK_INTERVAL).await;
+        sleep(pace).await;
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
 use crate::faults::Faults;
-use crate::machine::{Machine, Site};
+use crate::machine::{Machine, Serving, Site};
 use crate::next_ids::next_ids;
 use crate::random::Random;
 use crate::scenario::Plan;
@@ -24,7 +24,7 @@ pub(crate) const FORMING_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Ordeal {
     pub(crate) site: Arc<Site>,
     pub(crate) machines: Vec<Arc<Machine>>,
-    random: Random,
+    random: Arc<Random>,
     plan: Plan,
     /// Identifies the cluster: the end of the name of each stream of random numbers.
     name: String,
@@ -40,7 +40,7 @@ impl Ordeal {
         name: &str,
         snowflakes_expected: bool,
     ) -> Self {
-        let random = Random::new(plan.seed, &format!("run{name}"));
+        let random = Arc::new(Random::new(plan.seed, &format!("run{name}")));
         Self { site, machines, random, plan, name: name.to_owned(), snowflakes_expected }
     }
 
@@ -132,14 +132,27 @@ impl Ordeal {
 
     /// Waits until every node that was not shut down for good gives ids of both kinds and changes a tag. The
     /// climate extends the limit.
-    pub(crate) async fn serves_within(&self, limit: Duration, clients: &Clients) {
-        let (limit, began) = (self.site.sky.now().stretch(limit), Instant::now());
+    pub(crate) async fn serves_within(&self, limit: Duration, clients: &Arc<Clients>) {
+        let climate = self.site.sky.now();
+        let (limit, began) = (climate.stretch(limit), Instant::now());
         let turn = self.site.trace.now_ms();
+        let asked =
+            self.machines.iter().filter(|machine| !machine.is_retired()).map(|machine| Asked {
+                site: Arc::clone(&self.site),
+                machine: Arc::clone(machine),
+                clients: Arc::clone(clients),
+                random: Arc::clone(&self.random),
+                turn,
+                snowflakes_expected: self.snowflakes_expected,
+            });
+        // In a bad climate one node after another would take as many times as long.
         let all = async {
-            for machine in self.machines.iter().filter(|machine| !machine.is_retired()) {
-                while !self.serves(machine, clients, turn).await {
-                    sleep(Duration::from_millis(50)).await;
+            if climate.is_mild() {
+                for one in asked {
+                    one.until_it_serves().await;
                 }
+            } else {
+                asked.map(Asked::until_it_serves).collect::<JoinSet<()>>().join_all().await;
             }
         };
         if timeout(limit, all).await.is_err() {
@@ -151,18 +164,75 @@ impl Ordeal {
         self.site.trace.note(format_args!("all serve after {took_ms} ms"));
     }
 
-    async fn serves(&self, machine: &Arc<Machine>, clients: &Clients, turn: u64) -> bool {
+    /// Checks that every node reads what was acknowledged, and that every watermark is where it was
+    /// committed.
+    pub(crate) async fn judge_the_end(&self, clients: &Clients) {
+        let trace = &self.site.trace;
+        for machine in &self.machines {
+            let Some(serving) = machine.serving() else { continue };
+            // Grabs that are under way may raise a watermark after the read.
+            let max_ids = self.site.oracle.max_ids();
+            if let Err(error) = self.read_in_the_end(clients, &serving).await {
+                trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
+                // The node's state may lag behind, so it shows nothing about what was acknowledged.
+                continue;
+            }
+            let behind = serving.replica.read(|state| {
+                let next = next_ids(state, max_ids.keys());
+                next.into_iter().find(|(line, next)| *next < max_ids[*line])
+            });
+            if let Some((line, next)) = behind {
+                let what = format!("{line:?} goes on at {next} below {}", max_ids[line]);
+                trace.violation(&what);
+            }
+        }
+    }
+
+    /// Reads at a node. A read on a slow disk may take longer than a client waits, and is repeated for as long as the
+    /// climate calls for.
+    async fn read_in_the_end(&self, clients: &Clients, serving: &Serving) -> Result<(), Error> {
+        let climate = self.site.sky.now();
+        let until = Instant::now() + climate.stretch(Duration::ZERO);
+        loop {
+            let outcome = clients.check_promises(serving).await;
+            if outcome.is_ok() || Instant::now() >= until {
+                return outcome;
+            }
+        }
+    }
+}
+
+/// A node that is asked for ids until it gives them.
+struct Asked {
+    site: Arc<Site>,
+    machine: Arc<Machine>,
+    clients: Arc<Clients>,
+    random: Arc<Random>,
+    /// Distinguishes this question from those before.
+    turn: u64,
+    snowflakes_expected: bool,
+}
+
+impl Asked {
+    async fn until_it_serves(self) {
+        while !self.serves().await {
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn serves(&self) -> bool {
+        let Self { site, machine, clients, turn, .. } = self;
         let Some(serving) = machine.serving() else { return false };
         let reasons = serving.services.cluster.readiness().reasons;
         if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
             // The node has given ids from the future, its clock has been set back, and it asks for a restart.
-            self.site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
+            site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
             machine.crash();
             machine.start();
             return false;
         }
         // In a bad climate the first id of a line may take longer than a client waits. The next attempt finds it.
-        let (tag, key) = match self.site.sky.now().is_mild() {
+        let (tag, key) = match site.sky.now().is_mild() {
             true => (format!("healed-{}", self.random.next()), None),
             false => {
                 let name = format!("healed-{}-{turn}", machine.node_id);
@@ -179,7 +249,7 @@ impl Ordeal {
         let served = [plain, shaped, flakes.or_else(|why| self.excuse(why))];
         if let Some(Err(why)) = served.iter().find(|outcome| outcome.is_err()) {
             let id = machine.node_id;
-            self.site.trace.note(format_args!("node {id} does not serve yet: {why}"));
+            site.trace.note(format_args!("node {id} does not serve yet: {why}"));
         }
         served.iter().all(Result::is_ok)
     }
@@ -187,30 +257,6 @@ impl Ordeal {
     /// If worker ids are few, all may be taken.
     fn excuse(&self, why: Error) -> Result<(), Error> {
         if self.snowflakes_expected { Err(why) } else { Ok(()) }
-    }
-
-    /// Checks that every node reads what was acknowledged, and that every watermark is where it was
-    /// committed.
-    pub(crate) async fn judge_the_end(&self, clients: &Clients) {
-        let trace = &self.site.trace;
-        for machine in &self.machines {
-            let Some(serving) = machine.serving() else { continue };
-            // Grabs that are under way may raise a watermark after the read.
-            let max_ids = self.site.oracle.max_ids();
-            if let Err(error) = clients.check_promises(&serving).await {
-                trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
-                // The node's state may lag behind, so it shows nothing about what was acknowledged.
-                continue;
-            }
-            let behind = serving.replica.read(|state| {
-                let next = next_ids(state, max_ids.keys());
-                next.into_iter().find(|(line, next)| *next < max_ids[*line])
-            });
-            if let Some((line, next)) = behind {
-                let what = format!("{line:?} goes on at {next} below {}", max_ids[line]);
-                trace.violation(&what);
-            }
-        }
     }
 }
 

@@ -379,7 +379,7 @@ impl Making<'_> {
         &self,
         new: &Ordeal,
         rows: &BTreeMap<String, u64>,
-        clients: &Clients,
+        clients: &Arc<Clients>,
     ) {
         let Some(serving) = new.machines[0].serving() else { return };
         let ends = self.old.site.oracle.ends();
@@ -392,7 +392,7 @@ impl Making<'_> {
 
     /// Starts some nodes of the old cluster again. They call the new cluster's nodes, which have their ids and
     /// addresses. They must not give ids, and must not disturb other nodes.
-    async fn start_the_old_by_mistake(&self, new: &Ordeal, clients: &Clients) {
+    async fn start_the_old_by_mistake(&self, new: &Ordeal, clients: &Arc<Clients>) {
         let old = &self.old.machines;
         let count = self.shelf.random.within(1..old.len() as u64 + 1) as usize;
         new.site.trace.fault("old nodes started", format_args!("{count}"));
