@@ -54,6 +54,7 @@ Try it:
 A cluster of three, one command on each machine:
   mintleaf secret new secret                     once; give every node a copy
   mintleaf token new ops --role admin --out ops.token > auth.toml    likewise
+  chmod 600 auth.toml                            a node refuses one that other users can read
   mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
       --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080 \\
       --http 0.0.0.0:8080 --auth-file auth.toml
