@@ -3,9 +3,10 @@
 #
 #   docker build --build-arg MINTLEAF_COMMIT="$(git rev-parse HEAD)" --tag mintleaf .
 #
-# Of a binary that scripts/package has made, without Rust:
+# Of a binary that scripts/package has made, or of the one in an unpacked release, without Rust:
 #
 #   docker build --build-context build=target/package --tag mintleaf .
+#   mkdir -p image/data && cp mintleaf image/ && docker build --build-context build=. --tag mintleaf .
 
 FROM rust:1.95-alpine AS build
 # hadolint ignore=DL3018
