@@ -3,10 +3,11 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::statvfs;
+use rustix::process::geteuid;
 
 use super::finding::Finding;
 use super::machine::existing;
@@ -49,7 +50,7 @@ pub(super) fn data(path: &Path) -> Finding {
     space(path, format!("only its owner can enter {shown}"))
 }
 
-/// Why a directory cannot belong to a node that runs as this user.
+/// Why a directory cannot belong to a node that runs as this user, or perhaps cannot.
 fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
     const CHECK: &str = "data";
     if !found.is_dir() {
@@ -57,8 +58,25 @@ fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
         let shown = path.display();
         return Some(Finding::bad(CHECK, format!("{shown} is not a directory"), hint));
     }
-    let said = foreign_owner(path)?;
-    Some(Finding::bad(CHECK, said, "chown it to the user that runs the node"))
+    if let Some(said) = foreign_owner(path) {
+        let hint = "chown -R it to the user that runs the node, or run doctor as that user";
+        return Some(Finding::bad(CHECK, said, hint));
+    }
+    let owner = found.uid();
+    (geteuid().is_root() && owner != 0).then(|| as_root(path, owner))
+}
+
+/// The finding about a directory that root can use, and its owner perhaps not.
+fn as_root(path: &Path, owner: u32) -> Finding {
+    let shown = path.display();
+    let said = format!(
+        "{shown} belongs to user {owner}, and this is root: whether that user can write there was not checked"
+    );
+    Finding::doubtful(
+        "data",
+        said,
+        "run doctor as the user that runs the node: runuser -u USER -- mintleaf doctor …",
+    )
 }
 
 /// Whether there is space where the directory is, or will be.

@@ -86,7 +86,14 @@ fn syncs(place: &Path) -> io::Result<Vec<Duration>> {
 fn nameless(place: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     let made = OpenOptions::new().write(true).mode(0o600).custom_flags(flags).open(place);
-    made.or_else(|_| {
+    made.or_else(|error| {
+        // A file beside the directory would show nothing about one that takes no files.
+        if matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        ) {
+            return Err(error);
+        }
         let beside = place.parent().filter(|above| above.is_dir()).unwrap_or(place);
         let name = beside.join(format!(".mintleaf-doctor-{}", std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&name)?;

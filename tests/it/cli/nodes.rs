@@ -1,7 +1,8 @@
 //! The command line's view of nodes: all of them, each by itself, and the machine that a node runs on.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 
 use serde_json::{Value, json};
 
@@ -250,6 +251,37 @@ fn doctor_tells_a_peer_with_the_same_secret_from_one_with_another() {
     let says = foreign["detail"].as_str().unwrap();
     assert!(says.contains("the cluster secret does not match"), "{foreign}");
     assert_eq!(cluster.api(1).get("/readyz").ok()["reasons"], json!([]));
+}
+
+#[test]
+fn doctor_finds_no_directory_of_another_user_sound() {
+    const OTHER: u32 = 64_321;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    if chown(&data, Some(OTHER), Some(OTHER)).is_err() {
+        println!("SKIPPED: only root can run doctor as another user");
+        return;
+    }
+    // Files can be made beside the data directory, and the owner alone can make some in it.
+    for (path, mode) in [(dir.path(), 0o777), (&data, 0o700)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let report = |user: u32| {
+        let mut command = mintleaf().command();
+        command.args(["doctor", "--json", "--node-id", "1", "--http", "127.0.0.1:0"]);
+        let done = Finished::of(command.arg("--data").arg(&data).uid(user).gid(user));
+        serde_json::from_str::<Value>(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+    };
+    let (own, other, root) = (report(OTHER), report(OTHER + 1), report(0));
+    assert_eq!(statuses(&own, "disk"), ["ok"], "{own}");
+    for check in ["data", "disk"] {
+        assert_eq!(statuses(&other, check), ["failed"], "{other}");
+    }
+    assert_eq!(statuses(&root, "data"), ["warning"], "{root}");
+    let said = root.to_string();
+    assert!(said.contains("belongs to user 64321, and this is root"), "{root}");
+    assert!(said.contains("runuser -u USER -- mintleaf doctor"), "{root}");
 }
 
 #[test]
