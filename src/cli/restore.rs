@@ -231,7 +231,8 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     }
     if geteuid().is_root() {
         output::warn(&format!(
-            "{data} belongs to root, who runs this: if nodes run as another user, chown -R it before one starts there"
+            "root runs this, so all that is in {data} belongs to root, and a node that runs as another user does not \
+             start there: chown -R USER {data} first, or restore as that user: runuser -u USER -- mintleaf restore …"
         ));
     }
     let others = match listed {

@@ -1,9 +1,10 @@
 //! A data directory that identifies its node and itself.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{Given, create, inspected, restored, start};
+use super::{Given, create, inspected, restore, restored, start};
 use crate::harness::{Dev, Finished, Node, eventually, mintleaf, secs};
 
 /// Copies a directory.
@@ -49,6 +50,22 @@ fn a_copied_directory_is_refused_until_it_is_said_to_be_the_only_one() {
     let renamed = cluster.dir().join("renamed");
     fs::rename(&copy, &renamed).unwrap();
     drop(start(1, renamed, &[]));
+}
+
+#[test]
+fn a_restore_by_root_names_what_lets_a_node_of_another_user_start_there() {
+    let mut cluster = mintleaf().cluster(1);
+    let (source, data) = (cluster.data(1), cluster.dir().join("restored"));
+    cluster.kill(1);
+    if fs::metadata(&source).unwrap().uid() != 0 {
+        println!("SKIPPED: only root restores as root");
+        return;
+    }
+    let done = restore(&source, &data, 1, &["--advance-all-by", "1", "--stopped-at", "now"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let chown = format!("chown -R USER {}", data.display());
+    let [chown, again] = [chown.as_str(), "runuser -u USER -- mintleaf restore"];
+    assert!(done.stderr.contains(chown) && done.stderr.contains(again), "{done:?}");
 }
 
 #[test]
