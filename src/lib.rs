@@ -61,7 +61,7 @@
 //! | --- | --- |
 //! | `limits` | The bounds that clients of a node meet |
 //! | [`version`] | The name of this build |
-//! | `text` | Addresses, %-escapes and points in time, as text |
+//! | `text` | Addresses, %-escapes, fingerprints and points in time, as text |
 //! | [`machine`] | The machine's clocks, as a trait; its random numbers |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid from dumps and spreadsheets |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus |

@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::output::{cell, print, print_json, print_styled};
 use super::style::{BAD, DOUBTFUL, GOOD};
 use super::table::{TextTable, shown};
+use crate::text::fingerprints::brief;
 
 /// The state of a member that neither answers nor is reached by its peer.
 const UNREACHABLE: &str = "unreachable";
@@ -259,11 +260,10 @@ fn table(cluster: &Value) -> TextTable<12> {
     table
 }
 
-/// The beginnings of the fingerprints of a member's keys: enough to see which member still has the old secret.
+/// The fingerprints of a member's keys.
 fn keys(node: &Value) -> String {
-    let keys = node["keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let shown: Vec<&str> = keys.map(|key| key.get(..8).unwrap_or(key)).collect();
-    if shown.is_empty() { "-".to_owned() } else { shown.join(",") }
+    let shown = brief(node["keys"].as_array().into_iter().flatten().filter_map(Value::as_str));
+    if shown.is_empty() { "-".to_owned() } else { shown }
 }
 
 /// A time in milliseconds, with a digit behind the point if it is short.

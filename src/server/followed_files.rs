@@ -35,6 +35,11 @@ pub(super) trait FollowedFiles {
     /// When it cannot be used; then everything stays as it is.
     fn take(&mut self, content: &Self::Content) -> Result<(), ConfigError>;
 
+    /// What distinguishes what is in use from what was, for the log line about it, if the files have such a thing.
+    fn keys(&self) -> Option<String> {
+        None
+    }
+
     /// Called before each look, with its number since new content was taken into use.
     fn before_look(&self, _metrics: &Metrics, _look: u32) {}
 }
@@ -58,7 +63,7 @@ pub(super) async fn follow<F: FollowedFiles>(
             sleep(LOOK_INTERVAL).await;
             continue;
         };
-        report::<F>(&mut streak, &outcome, asked, services.ids.metrics());
+        report(&following.files, &mut streak, &outcome, asked, services.ids.metrics());
         number = if matches!(outcome, Outcome::Taken) { 0 } else { number.wrapping_add(1) };
     }
 }
@@ -123,6 +128,7 @@ impl<F: FollowedFiles> Following<F> {
 /// Writes to the log and the metrics what a look has found. `asked` is true if an operator's signal caused it: the log
 /// line must come then.
 fn report<F: FollowedFiles>(
+    files: &F,
     streak: &mut Streak,
     outcome: &Outcome,
     asked: bool,
@@ -147,7 +153,7 @@ fn report<F: FollowedFiles>(
         Outcome::Unchanged => {}
         Outcome::Taken => {
             streak.end();
-            tracing::info!("took new {what} into use");
+            tracing::info!(keys = files.keys(), "took new {what} into use");
         }
     }
     metrics.reload_failed(F::LABEL, streak.told.is_some());

@@ -12,6 +12,7 @@ use crate::config::{ConfigError, KeyFiles, PeerKeys};
 use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{Metrics, Reloaded};
 use crate::service::Services;
+use crate::text::fingerprints::brief;
 
 /// Keeps what other parts of the node watch up to date with the files.
 pub(super) struct PeerCredentials {
@@ -62,6 +63,10 @@ impl FollowedFiles for PeerCredentials {
         current.send_replace(Arc::new(keys.credentials(*node_id, files)?));
         keys.warn_if_exposed();
         Ok(())
+    }
+
+    fn keys(&self) -> Option<String> {
+        Some(brief(self.current.borrow().fingerprints().iter().map(String::as_str)))
     }
 
     fn before_look(&self, metrics: &Metrics, look: u32) {

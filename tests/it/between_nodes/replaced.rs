@@ -20,7 +20,12 @@ fn a_secret_is_replaced_under_load_without_a_failed_request() {
             reload_secrets(&mut cluster, id, secrets, TAKEN);
             busy.go_on();
         }
-        shown.push(keys(&cluster));
+        let used = keys(&cluster);
+        let brief = used.iter().map(|key| &key[..8]).collect::<Vec<_>>().join(",");
+        let said = cluster.process(1).said();
+        let line = said.lines().rfind(|line| line.contains(TAKEN)).unwrap();
+        assert!(line.contains("keys=") && line.contains(&brief), "no {brief} in {line}");
+        shown.push(used);
     }
     let [before, between, after] = &shown[..] else { panic!("three stages") };
     assert_eq!(*between, [&after[..], &before[..]].concat(), "the new key first");
