@@ -47,6 +47,7 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
         error.remove(ContextKind::Suggested);
     }
     suggest_count(&mut error, command);
+    suggest_flag(&mut error, command);
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
         && let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *wrong)
         && let Some(variable) = of_environment(arg, words)
@@ -82,6 +83,25 @@ fn suggest_count(error: &mut Error, command: &Command) {
     let is_count = error.kind() == ErrorKind::UnknownArgument && wrong.parse::<u64>().is_ok();
     if is_count && command.get_arguments().any(|arg| arg.get_long() == Some("count")) {
         let tip = format!("-n {wrong} takes that many");
+        suggest(error, &tip);
+    }
+}
+
+/// Names the flag that takes a word, where the word was given as a flag of its own or to another flag.
+fn suggest_flag(error: &mut Error, command: &Command) {
+    let wrong = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidValue => ContextKind::InvalidValue,
+        _ => return,
+    };
+    let Some(ContextValue::String(wrong)) = error.get(wrong) else { return };
+    let word = wrong.trim_start_matches('-');
+    let takes = |arg: &&Arg| arg.get_possible_values().iter().any(|value| value.get_name() == word);
+    let flag = command.get_arguments().filter(takes).find_map(Arg::get_long);
+    if let Some(flag) = flag.filter(|_| !word.contains(|c: char| !c.is_ascii_alphabetic())) {
+        let tip = format!("did you mean --{flag} {word}?");
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedValue);
         suggest(error, &tip);
     }
 }

@@ -98,13 +98,16 @@ pub struct CreateArgs {
     start: Option<u64>,
     /// Order of ids: strict over the whole cluster, or a rising trend [default: trend]
     #[arg(long, value_name = names(Order::ALL.map(Order::name)))]
+    #[arg(value_parser = Order::ALL.map(Order::name), hide_possible_values = true)]
     order: Option<String>,
     /// Ids; a counter for each of any number of keys; or numbers without a gap, each given to a key for good [default:
     /// segment]
     #[arg(long, value_name = names(Kind::ALL.map(Kind::name)))]
+    #[arg(value_parser = Kind::ALL.map(Kind::name), hide_possible_values = true)]
     kind: Option<String>,
     /// Start again at 1 every day, month or year
     #[arg(long, value_name = names(PeriodLength::ALL.map(PeriodLength::name)))]
+    #[arg(value_parser = PeriodLength::ALL.map(PeriodLength::name), hide_possible_values = true)]
     period: Option<String>,
     /// IANA time zone in which periods begin and end [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "period")]

@@ -135,6 +135,9 @@ fn an_error_names_the_command_that_helps() {
         (&["sequence", "last", "rooms", "a"], 1, "tag create rooms --kind sequence creates it"),
         (&["register", "next", "fees", "a"], 1, "tag create fees --kind register creates it"),
         (&["next", "orders", "5"], 2, "tip: -n 5 takes that many"),
+        (&["tag", "create", "fees", "--strict"], 2, "tip: did you mean --order strict?"),
+        (&["tag", "create", "fees", "--kind", "strict"], 2, "tip: did you mean --order strict?"),
+        (&["tag", "create", "fees", "--order=register"], 2, "tip: did you mean --kind register?"),
         (&["decode", "abc"], 2, "whole number in digits"),
         (&["restore", "b", "--data", "d", "--node-id", "1", "--advance-all-by", "1M"], 2, "digits"),
     ] {
@@ -148,6 +151,8 @@ fn an_error_names_the_command_that_helps() {
     let unknown = ask(&dev, &["tag", "freeze", "--all", "--yes"]);
     assert_fails(&unknown, 2, "unexpected argument '--yes'");
     assert!(!unknown.stderr.contains("as a value"), "{unknown:?}");
+    let strict = ask(&dev, &["tag", "create", "fees", "--strict"]);
+    assert!(!strict.stderr.contains("--start"), "one tip is enough: {strict:?}");
 }
 
 #[test]
