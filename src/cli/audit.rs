@@ -23,6 +23,9 @@ pub struct AuditArgs {
     /// Print the newest entry first instead of the oldest one kept
     #[arg(long)]
     newest: bool,
+    /// Show times to the millisecond and changes whole, even if the terminal is too narrow
+    #[arg(long)]
+    wide: bool,
 }
 
 pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result<(), Failure> {
@@ -44,24 +47,35 @@ pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result
             None => break,
         }
     }
-    if json { print_json(&Value::Array(entries)) } else { print_table(&table(&entries)) }
+    if json { print_json(&Value::Array(entries)) } else { print_table(&table(&entries, args.wide)) }
 }
 
-fn table(entries: &[Value]) -> TextTable<7> {
+fn table(entries: &[Value], is_wide: bool) -> TextTable<7> {
     let mut table =
         TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"])
             .numbers(&["INDEX"])
             .wrapped(&["BEFORE", "AFTER"])
+            .clipped()
             .dispensable(&["INDEX", "BEFORE"])
-            .shortened(&["ACTOR", "TARGET"]);
+            .shortened(&["ACTOR", "TARGET"])
+            .wide(is_wide);
     for entry in entries {
         let [index, time, actor, action, target] =
             ["index", "time", "actor", "action", "target"].map(|field| cell(entry, field));
+        let time = if is_wide { time } else { to_the_second(&time) };
         let (before, after) = (&entry["before"], &entry["after"]);
         let [before, after] = [facts(before, after), facts(after, before)];
         table.row([index, time, actor, action, target, before, after]);
     }
     table
+}
+
+/// A time without its fraction of a second.
+fn to_the_second(time: &str) -> String {
+    match time.split_once('.') {
+        Some((second, _)) => format!("{second}Z"),
+        None => time.to_owned(),
+    }
 }
 
 /// The facts of one side of a change, without those that the other side has too. Where there is no other side, without
