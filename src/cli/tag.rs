@@ -8,7 +8,7 @@ pub(super) mod many;
 
 use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
-use mintleaf_core::limits::DOUBLE_EXACT_MAX;
+use mintleaf_core::limits::{DOUBLE_EXACT_MAX, ID_END};
 use mintleaf_core::shape::{Kind, Order, PeriodLength};
 use serde_json::{Map, Value, json};
 
@@ -315,10 +315,20 @@ fn show(tag: &Value, json: bool) -> Result<(), Failure> {
     if json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
 }
 
-fn table(tags: &[Value]) -> TextTable<8> {
-    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "SHAPE", "UPDATED", "DESCRIPTION"];
+fn table(tags: &[Value]) -> TextTable<9> {
+    let head = [
+        "TAG",
+        "MAX_ID",
+        "LEFT",
+        "STEP",
+        "RATE_LIMIT",
+        "FROZEN",
+        "SHAPE",
+        "UPDATED",
+        "DESCRIPTION",
+    ];
     let mut table = TextTable::new(head)
-        .numbers(&["MAX_ID", "STEP", "RATE_LIMIT"])
+        .numbers(&["MAX_ID", "LEFT", "STEP", "RATE_LIMIT"])
         .wrapped(&["DESCRIPTION"])
         .dispensable(&["UPDATED"])
         .shortened(&["TAG", "SHAPE"]);
@@ -330,10 +340,36 @@ fn table(tags: &[Value]) -> TextTable<8> {
             Some(step_max) => format!("{step}..{step_max}"),
             None => step,
         };
+        let left = left(tag).map_or("-".to_owned(), share);
         let shape = shape(tag);
-        table.row([name, max_id, step, rate_limit, frozen, shape, updated, description]);
+        table.row([name, max_id, left, step, rate_limit, frozen, shape, updated, description]);
     }
     table
+}
+
+/// The share of its ids that no node has reserved, of the latest period where a tag has periods; `None` for a tag that
+/// counts by key.
+fn left(tag: &Value) -> Option<f64> {
+    if tag["kind"].as_str().is_some_and(|kind| kind != Kind::default().name()) {
+        return None;
+    }
+    let max_id: u64 = tag["max_id"].as_str()?.parse().ok()?;
+    let of_digits = |digits| Some(9 * 10_u64.checked_pow(digits - 1)? + 1);
+    let digits = tag["digits"].as_u64().filter(|digits| (1..=18).contains(digits));
+    let end = digits.and_then(|digits| of_digits(digits as u32)).unwrap_or(ID_END);
+    Some(end.saturating_sub(max_id) as f64 / (end - 1) as f64)
+}
+
+/// A share from 0 to 1 in as many digits as matter.
+fn share(part: f64) -> String {
+    match part * 100.0 {
+        0.0 => "0 %".to_owned(),
+        ..0.1 => "<0.1 %".to_owned(),
+        percent @ ..9.95 => format!("{percent:.1} %"),
+        percent @ ..99.5 => format!("{percent:.0} %"),
+        ..100.0 => ">99 %".to_owned(),
+        _ => "100 %".to_owned(),
+    }
 }
 
 /// How a tag differs from a plain one, in words.
@@ -354,6 +390,27 @@ fn shape(tag: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_tag_is_a_share_of_all_its_ids() {
+        let shown = |tag: Value| left(&tag).map(share);
+        let hidden = |max_id: &str| shown(json!({"max_id": max_id, "digits": 6}));
+        for (max_id, says) in [
+            ("1", "100 %"),
+            ("1001", ">99 %"),
+            ("450001", "50 %"),
+            ("855001", "5.0 %"),
+            ("899990", "<0.1 %"),
+            ("900001", "0 %"),
+            ("900900", "0 %"),
+        ] {
+            assert_eq!(hidden(max_id).as_deref(), Some(says), "{max_id}");
+        }
+        let plain = json!({"kind": "segment", "max_id": "4611686018427387904", "digits": null});
+        assert_eq!(shown(plain).as_deref(), Some("50 %"));
+        assert_eq!(shown(json!({"kind": "sequence", "max_id": "7"})), None);
+        assert_eq!(shown(json!({"kind": "register", "max_id": null})), None);
+    }
 
     #[test]
     fn a_shape_is_told_in_words_and_none_is_a_dash() {
