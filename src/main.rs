@@ -13,6 +13,10 @@ use mintleaf::server::{self, NodeFailure};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What helps with wrong settings of `dev` and of `serve`.
+const DEV_HELP: &str = "mintleaf help dev lists every setting";
+const SERVE_HELP: &str = "mintleaf help serve lists every setting, and mintleaf doctor checks them";
+
 fn main() -> ExitCode {
     // Before clap, which takes milliseconds. Commands that are clients end with their terminal, as is usual.
     if env::args_os().nth(1).is_some_and(|command| command == "serve" || command == "dev")
@@ -28,12 +32,16 @@ fn main() -> ExitCode {
     }
     match command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
-            Ok(config) => run_nodes(&config.first, &unknown, |log| server::dev(&config, log)),
-            Err(error) => bad_usage("dev", &error),
+            Ok(config) => {
+                run_nodes(&config.first, &unknown, DEV_HELP, |log| server::dev(&config, log))
+            }
+            Err(error) => bad_usage(DEV_HELP, &error),
         },
         CliCommand::Serve(args) => match NodeConfig::resolve(*args) {
-            Ok(config) => run_nodes(&config, &unknown, |log| server::serve(&config, log)),
-            Err(error) => bad_usage("serve", &error),
+            Ok(config) => {
+                run_nodes(&config, &unknown, SERVE_HELP, |log| server::serve(&config, log))
+            }
+            Err(error) => bad_usage(SERVE_HELP, &error),
         },
         CliCommand::Init(args) => cli::init(&args),
         CliCommand::Token { command } => cli::token(&command),
@@ -49,10 +57,11 @@ fn main() -> ExitCode {
 }
 
 /// Runs nodes with a log on standard error; standard output belongs to the answers of commands. The log begins with
-/// what is wrong with the environment.
+/// what is wrong with the environment. `help` helps with wrong settings.
 fn run_nodes(
     config: &NodeConfig,
     unknown: &[String],
+    help: &'static str,
     run: impl FnOnce(Log) -> Result<(), NodeFailure>,
 ) -> ExitCode {
     let log = match Log::begin(config.log.clone()) {
@@ -63,35 +72,31 @@ fn run_nodes(
         }
     };
     unknown.iter().for_each(|what| tracing::warn!("{what}"));
-    let exit_code = ended(run(log), config);
+    let exit_code = ended(run(log), config, help);
     logging::flush();
     exit_code
 }
 
 /// Reports why nodes ended; returns the exit code for that. A node that ran reports it in its log, and so does one
 /// whose log is read by programs.
-fn ended(outcome: Result<(), NodeFailure>, config: &NodeConfig) -> ExitCode {
+fn ended(outcome: Result<(), NodeFailure>, config: &NodeConfig, help: &'static str) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let exit_code = failure.exit_code();
     let error = config.sources.name_sources(&failure.to_string());
     match (&failure, config.log.format) {
         (NodeFailure::Stopped(_), _) => tracing::error!(error, exit_code, "node stopped"),
         (_, LogFormat::Json) => {
-            tracing::error!(error, hint = failure.hint(), exit_code, "node refused to start");
+            tracing::error!(error, hint = failure.hint(help), exit_code, "node refused to start");
         }
         (_, LogFormat::Text) => {
-            logging::say_last(move || cli::refuse(&error, failure.hint()));
+            logging::say_last(move || cli::refuse(&error, failure.hint(help)));
         }
     }
     ExitCode::from(exit_code)
 }
 
 /// Reports which setting is wrong; exit code 2.
-fn bad_usage(command: &str, error: &ConfigError) -> ExitCode {
-    let hint = match command {
-        "dev" => "mintleaf help dev lists every setting",
-        _ => "mintleaf help serve lists every setting, and mintleaf doctor checks them",
-    };
-    cli::refuse(&error.to_string(), Some(hint));
+fn bad_usage(help: &'static str, error: &ConfigError) -> ExitCode {
+    cli::refuse(&error.to_string(), Some(help));
     ExitCode::from(2)
 }

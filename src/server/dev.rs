@@ -268,6 +268,7 @@ fn greet(addresses: &[Addresses], data: &Path, has_tls: bool) -> io::Result<()> 
     for resp in addresses.iter().filter_map(|address| address.resp) {
         writeln!(out, "                 redis{s}://{resp}")?;
     }
+    writeln!(out, "  console        http{s}://{first}/ in a browser")?;
     writeln!(out, "  data in        {}", absolute(data))?;
     writeln!(out, "  try            {curl} http{s}://{first}/api/segment/get/orders")?;
     writeln!(out, "                 {curl} 'http{s}://{first}/v1/segment/orders?count=10'")?;
@@ -275,6 +276,12 @@ fn greet(addresses: &[Addresses], data: &Path, has_tls: bool) -> io::Result<()> 
     if let Some(resp) = resp {
         let (host, port) = (resp.ip(), resp.port());
         writeln!(out, "                 {redis_cli} -h {host} -p {port} INCR orders")?;
+    }
+    if addresses.len() == 1 {
+        writeln!(
+            out,
+            "  three nodes    mintleaf dev --nodes 3 --data three-nodes, once this one is stopped"
+        )?;
     }
     writeln!(out, "  stop           ctrl-c; the next start carries on")?;
     out.flush()

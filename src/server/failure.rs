@@ -76,12 +76,10 @@ impl NodeFailure {
         }
     }
 
-    /// What may help, if the message itself does not say it.
-    pub fn hint(&self) -> Option<&'static str> {
+    /// What may help, if the message itself does not say it; `settings` helps with a wrong setting.
+    pub fn hint(&self, settings: &'static str) -> Option<&'static str> {
         match self {
-            Self::Usage(_) | Self::Raft(NodeError::Options(_)) => {
-                Some("mintleaf help serve lists every setting, and mintleaf doctor checks them")
-            }
+            Self::Usage(_) | Self::Raft(NodeError::Options(_)) => Some(settings),
             Self::Clients { source, .. } => hint_of_address(source.kind(), FOR_CLIENTS),
             Self::Raft(NodeError::Listen { source, .. }) => {
                 hint_of_address(source.kind(), FOR_NODES)

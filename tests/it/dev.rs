@@ -79,6 +79,7 @@ fn another_number_of_nodes_on_the_same_data_is_refused() {
     let refused = refused(&data, "3");
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("holds a cluster of 1"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: mintleaf help dev"), "{refused:?}");
 }
 
 /// Runs `dev` in a directory that it must refuse.
@@ -124,6 +125,8 @@ fn greeting_names_addresses_data_and_a_line_to_try() {
     assert!(greeting.contains(&format!("listening on   {url}")), "{greeting}");
     assert!(greeting.contains(&format!("curl {url}/api/segment/get/orders")), "{greeting}");
     assert!(greeting.contains("data in"), "{greeting}");
+    assert!(greeting.contains(&format!("console        {url}/")), "{greeting}");
+    assert!(greeting.contains("mintleaf dev --nodes 3 --data"), "{greeting}");
 }
 
 #[test]
