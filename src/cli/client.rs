@@ -58,7 +58,7 @@ impl BaseUrl {
         self.0.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
     }
 
-    fn host_port(&self) -> &str {
+    pub(super) fn host_port(&self) -> &str {
         self.0.split('/').nth(2).unwrap_or_default()
     }
 }
@@ -153,6 +153,11 @@ impl Client {
         let token = self.token.clone().filter(|_| may_see);
         let withholds_token = self.token.is_some() && !may_see;
         Ok(Self { urls: vec![url], token, withholds_token, patience, ..self.clone() })
+    }
+
+    /// The nodes that are asked, for messages.
+    pub(super) fn asked(&self) -> String {
+        self.urls.iter().map(BaseUrl::to_string).collect::<Vec<_>>().join(" or ")
     }
 
     /// Whether there are several nodes to ask.

@@ -43,8 +43,7 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
             (client, _) = connect.or_at(own).open()?;
         }
     }
-    let skew_max = config.as_ref().map(|config| config.snowflake.max_clock_skew);
-    network::cluster(&client, skew_max, &mut findings).await;
+    network::cluster(&client, config.as_ref(), &mut findings).await;
     report(&findings, json)
 }
 

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use mintleaf_raft::{Target, have_it_prove};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -124,20 +125,24 @@ async fn proof(
     }
 }
 
-/// How far this machine's clock is from those of the nodes, and how the nodes are.
+/// The check of the nodes that run.
+const CLUSTER: &str = "cluster";
+
+/// How far this machine's clock is from those of the nodes, how the nodes are, and whether they are those of the node
+/// with these settings.
 pub(super) async fn cluster(
     client: &Client,
-    skew_max: Option<Duration>,
+    config: Option<&NodeConfig>,
     findings: &mut Vec<Finding>,
 ) {
-    const CHECK: &str = "cluster";
     let view = match client.get("/v1/cluster").await {
         Ok(view) => view,
         Err(failure) => {
             let hint = "--url or MINTLEAF_URL names a node of the running cluster, if there is one";
-            return findings.push(Finding::unknown(CHECK, failure.detail, hint));
+            return findings.push(Finding::unknown(CLUSTER, failure.detail, hint));
         }
     };
+    findings.push(whose(&view, client, config).await);
     let mut offsets_ms = Vec::new();
     for node in view["nodes"].as_array().into_iter().flatten() {
         let address = node["http"].as_str().unwrap_or_default();
@@ -145,13 +150,42 @@ pub(super) async fn cluster(
         match offset(&member).await {
             Ok(offset_ms) => offsets_ms.extend(offset_ms),
             Err(_) => findings.push(Finding::doubtful(
-                CHECK,
+                CLUSTER,
                 format!("node {} does not answer at {address}", cell(node, "id")),
                 "it is not running, or cannot be reached from here",
             )),
         }
     }
-    findings.push(clock(offsets_ms, skew_max.unwrap_or(SKEW_DEFAULT)));
+    let skew_max = config.map_or(SKEW_DEFAULT, |config| config.snowflake.max_clock_skew);
+    findings.push(clock(offsets_ms, skew_max));
+}
+
+/// The cluster that answers, and whether the node that runs with these settings belongs to another.
+async fn whose(view: &Value, client: &Client, config: Option<&NodeConfig>) -> Finding {
+    let named = |view: &Value| Some(view["cluster_id"].as_str()?.get(..8)?.to_owned());
+    let (at, theirs) = (client.asked(), named(view));
+    let own = match config {
+        Some(config) => own_cluster(client, config).await.filter(|own| named(own).is_some()),
+        None => None,
+    };
+    let own = own.filter(|own| own["cluster_id"] != view["cluster_id"]);
+    let theirs = theirs.unwrap_or("without an id".to_owned());
+    match own.as_ref().and_then(named) {
+        None => Finding::good(CLUSTER, format!("cluster {theirs} answers at {at}")),
+        Some(own) => Finding::doubtful(
+            CLUSTER,
+            format!(
+                "cluster {theirs} answers at {at}, and the node that runs here belongs to {own}"
+            ),
+            "--url or MINTLEAF_URL names a node of another cluster: unset it, or name one of this cluster",
+        ),
+    }
+}
+
+/// What the node that runs with these settings says of its cluster, if one does.
+async fn own_cluster(client: &Client, config: &NodeConfig) -> Option<Value> {
+    let own = client.of_member(own_url(config)?.host_port(), ANSWER_MAX).ok()?;
+    own.get("/v1/cluster").await.ok()
 }
 
 /// How far a clock may be off unless a setting gives another bound.

@@ -219,6 +219,23 @@ fn doctor_finds_a_sound_machine_sound() {
         ["ok"],
         "the node of these settings is asked where no other is named: {report}"
     );
+    let of_cluster = |report: &Value| {
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        checks.find(|it| it["check"] == "cluster").unwrap().clone()
+    };
+    let (own, other) = (format!("http://{http}"), mintleaf().cluster(1));
+    let found = of_cluster(&report);
+    assert!(found["status"] == "ok" && found.to_string().contains(&own), "{found}");
+    let url = format!("http://{}", other.api(1).0);
+    let mut command = mintleaf().command();
+    command.args(args).args(&more[..4]).env("MINTLEAF_URL", &url);
+    let found = of_cluster(&json_of(&Finished::of(&mut command)));
+    assert_eq!(found["status"], "warning", "the variable names another cluster: {found}");
+    for cluster in [&cluster, &other] {
+        let id = cluster.api(1).get("/v1/cluster").ok()["cluster_id"].clone();
+        assert!(found.to_string().contains(&id.as_str().unwrap()[..8]), "{found}");
+    }
+    assert!(found.to_string().contains(&url), "{found}");
 }
 
 #[test]
