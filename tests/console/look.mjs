@@ -144,6 +144,8 @@ async function keysFindAndTurn(page, browser) {
   await reads(page, '#tags-empty', /^No tag begins with “no such tag”\.$/);
   await page.keyboard.press('Escape');
   await page.keyboard.press('w');
+  // No row is shown at first: the search found no tag.
+  await page.waitForFunction(() => [...document.querySelectorAll('#tags-rows tr')].length > 0);
   await page.waitForFunction(() => [...document.querySelectorAll('#tags-rows tr')].length < 8);
   const inUse = await shownTags(page);
   assert.ok(inUse.includes('orders') && !inUse.includes('frozen-since-march'), String(inUse));
