@@ -259,6 +259,13 @@ async function tagsInTroubleAreNamed(page, cluster, browser) {
   await reads(page, '#tile-health .note', /trouble-cold is frozen, and callers ask for it\./);
   assert.equal(await state(), 'warn');
   await make('trouble-gone', { start: '9223372036854775807' });
+  // Its last id goes out. No caller has been refused yet, and a frozen tag matters less.
+  await take('/v1/segment/trouble-gone');
+  await reads(page, '#tile-health .value', /^A tag is used up$/);
+  await reads(page, '#tile-health .note', /trouble-gone has no ids left\.$/);
+  assert.equal(await state(), 'bad');
+  const red = await page.getAttribute('#tags-rows tr[data-key=trouble-gone] td:nth-child(7)', 'class');
+  assert.match(red, /\bbad\b/);
   await take('/v1/segment/trouble-gone?count=5');
   await reads(page, '#tile-health .value', /^A tag is used up$/);
   await reads(page, '#tile-health .note', /trouble-gone is used up, and callers ask for it\./);

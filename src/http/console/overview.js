@@ -99,7 +99,7 @@ const overview = {
   tellWayOut(reasons) {
     const lost = reasons.find((reason) => reason.startsWith('no_quorum'));
     show($('help-button'), Boolean(lost));
-    if (lost) write($('help-reason'), wholeSentence(lost.replace(/; see docs[^;]*/, '')));
+    if (lost) write($('help-reason'), wholeSentence(lost));
     else if ($('help-dialog').open) $('help-dialog').close();
     const counts = lost?.match(/(\d+ of \d+) voters can be reached and (\d+) are needed/);
     return counts ? `${counts[1]} voters reached, ${counts[2]} needed.` : lost && sentence(lost);
@@ -110,7 +110,8 @@ const overview = {
     const names = (code) => this.refused.filter((each) => each.code === code).map((each) => shortened(each.tag));
     const [exhausted, frozen] = [names('exhausted'), names('frozen')];
     const nearest = this.nearestEnd ? [this.nearestEnd] : [];
-    const near = [...nearest, ...this.nearHere].find((each) => each.left < LEFT_WARN && !this.refused.some((refused) => refused.tag === each.tag));
+    const unnamed = [...nearest, ...this.nearHere].filter((each) => !this.refused.some((refused) => refused.tag === each.tag));
+    const near = unnamed.find((each) => each.left <= 0) ?? unnamed[0];
     const one = (of, text, texts) => (of.length === 1 ? text : texts);
     const notes = [];
     if (exhausted.length) notes.push(`${list(exhausted)} ${one(exhausted, 'is', 'are')} used up, and callers ask for ${one(exhausted, 'it', 'them')}.`);
@@ -119,10 +120,11 @@ const overview = {
     if (full) notes.push(`Registers have ${this.keysLeft > 0 ? share(this.keysLeft) : 'none'} of their keys left (--register-keys-max).`);
     if (near) notes.push(`${shortened(near.tag)} has ${near.left > 0 ? `${share(near.left)} of its ids` : 'no ids'} left.`);
     if (exhausted.length) return { state: 'bad', word: one(exhausted, 'A tag is used up', 'Tags are used up'), notes };
+    if (near?.left <= 0) return { state: 'bad', word: 'A tag is used up', notes };
     if (full && this.keysLeft <= 0) return { state: 'bad', word: 'Registers are full', notes };
     if (frozen.length) return { state: 'warn', word: 'Frozen, but in use', notes };
     if (full) return { state: 'warn', word: 'Registers fill up', notes };
-    return near ? { state: 'warn', word: near.left > 0 ? 'A tag nears its end' : 'A tag is used up', notes } : null;
+    return near ? { state: 'warn', word: 'A tag nears its end', notes } : null;
   },
 
   tellLeader() {
@@ -201,7 +203,7 @@ const overview = {
 
   noteNear(shown) {
     const all = [...shown, ...(tags.page?.tags ?? [])].map((tag) => ({ tag: tag.tag, left: leftOf(tag)?.part ?? 1 }));
-    this.nearHere = all.filter((each) => each.left > 0 && each.left < LEFT_WARN).sort((one, other) => one.left - other.left);
+    this.nearHere = all.filter((each) => each.left < LEFT_WARN).sort((one, other) => one.left - other.left);
   },
 
   /** The tag that waits soonest, of those that are in use. */
