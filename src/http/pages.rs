@@ -109,9 +109,12 @@ fn text(value: &Value) -> &str {
 const FIRST_STEPS: &str = "\
 <pre><code># Make a tag, and take three ids of it\n\
 curl -X POST http://localhost:8080/v1/tags -H 'Content-Type: application/json' -d '{\"tag\":\"orders\"}'\n\
+# answers {\"tag\":\"orders\",\"max_id\":\"1\",\"step\":1000, and more\n\
 curl 'http://localhost:8080/v1/segment/orders?count=3'\n\
+# answers {\"tag\":\"orders\",\"ids\":[\"1\",\"2\",\"3\"]}\n\
 # With an auth file\n\
 curl -H \"Authorization: Bearer $TOKEN\" http://localhost:8080/v1/segment/orders\n\
+# answers {\"tag\":\"orders\",\"ids\":[\"4\"]}\n\
 # Types for TypeScript; most languages have a generator that reads the same file\n\
 npx openapi-typescript http://localhost:8080/openapi.json -o mintleaf.d.ts</code></pre>\n\
 <p><a href=\"/openapi.json\">/openapi.json</a> describes parameters, bodies and errors of these paths, for programs and \

@@ -54,6 +54,23 @@ fn openapi_describes_the_interface() {
 }
 
 #[test]
+fn the_page_of_the_interface_shows_what_its_first_steps_answer() {
+    let dev = mintleaf().dev();
+    let page = dev.api().get("/openapi");
+    let shown: Vec<&str> =
+        page.text().lines().filter_map(|line| line.strip_prefix("# answers ")).collect();
+    let made = dev.api().post("/v1/tags", &json!({ "tag": "orders" }));
+    let taken =
+        ["/v1/segment/orders?count=3", "/v1/segment/orders"].map(|path| dev.api().get(path));
+    let answers = [&made, &taken[0], &taken[1]].map(|answer| answer.text().trim());
+    assert_eq!(shown.len(), answers.len(), "{shown:?}");
+    for (shown, answer) in shown.iter().zip(answers) {
+        let begin = shown.trim_end_matches(" and more");
+        assert!(answer.starts_with(begin), "the page shows {shown}, and the answer is {answer}");
+    }
+}
+
+#[test]
 fn every_node_shows_the_cluster_alike() {
     let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
