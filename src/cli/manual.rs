@@ -43,15 +43,24 @@ pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
 }
 
 pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
     let dir = args.dir.display();
     let failed = |error| Failure::new(format!("cannot write to {dir}: {error}"));
     fs::create_dir_all(&args.dir).map_err(failed)?;
     let count = pages(&command);
-    clap_mangen::generate_to(command.disable_help_subcommand(true), &args.dir).map_err(failed)?;
+    clap_mangen::generate_to(with_usage(command), &args.dir).map_err(failed)?;
     if args.json {
         return print_json(&json!({ "dir": args.dir.display().to_string(), "pages": count }));
     }
     print(&format!("{dir}: {count} pages; man -l {dir}/mintleaf.1 shows the first\n"))
+}
+
+/// The same commands, each with a synopsis as its help has it: options that every command takes would fill it.
+fn with_usage(mut command: Command) -> Command {
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    command.override_usage(usage).mut_subcommands(with_usage)
 }
 
 /// How many pages a command takes: its own, and those of its commands.

@@ -186,6 +186,10 @@ fn completions_and_man_pages_name_every_command() {
     let written = json_of(&run(&["man", pages.to_str().unwrap(), "--json"]));
     let there = std::fs::read_dir(&pages).unwrap().count();
     assert_eq!(written["pages"], there);
+    let page = std::fs::read_to_string(pages.join("mintleaf-tag-create.1")).unwrap();
+    let synopsis = page.lines().skip_while(|line| *line != ".SH SYNOPSIS").nth(1).unwrap();
+    let plain = synopsis.replace("\\fB", "").replace("\\fI", "").replace("\\fR", "");
+    assert_eq!(plain.trim(), "mintleaf tag create [OPTIONS] <NAME>", "{page}");
     for command in ["tag-create", "cluster-status", "serve"] {
         let page = std::fs::read_to_string(pages.join(format!("mintleaf-{command}.1"))).unwrap();
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{command}: {page}");
