@@ -11,12 +11,13 @@
 //! These rules only affect speed and disturbance: every candidate needs the votes of a quorum.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::metrics::RaftServerMetrics;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::votes::{elect, may_campaign, would_elect_another};
 use crate::core::Core;
@@ -38,7 +39,7 @@ const TURN: Duration = Duration::from_millis(60);
 /// that.
 const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 /// Pause after the first failed attempt. It is short because the other voters may just have been a moment behind. It
-/// doubles up to [`PAUSE_MAX`], or up to two round trips, so that another candidate may win.
+/// doubles up to [`PAUSE_MAX`], or up to the time of an election's messages, so that another candidate may win.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
@@ -78,7 +79,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
         let Ok(won) = campaign(&core, &mut metrics, failures).await else { return };
         failures = if won { 0 } else { failures + 1 };
         if !won {
-            sleep(pause_after(failures, core.heard.quorum_round_trip())).await;
+            sleep(pause_after(failures, core.heard.election_messages())).await;
         }
     }
 }
@@ -179,15 +180,21 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
         return Ok(false);
     }
     elect(core).await.map_err(|_| Ended)?;
-    let elected = metrics.wait_for(|now| now.vote > before && now.vote.is_committed());
-    // Every attempt makes the votes of the previous one void, so each gets more time than the last, in case disks and
-    // links are slower than is known.
-    let expected = core.heard.election_time();
-    let patience = expected.saturating_mul(2_u32.saturating_pow(failures.min(8)));
-    match timeout(patience.min(ATTEMPT_MAX.max(2 * expected)), elected).await {
-        Ok(Ok(_)) => Ok(true),
-        Ok(Err(_)) => Err(Ended),
-        Err(_) => Ok(false),
+    let mut elected = pin!(metrics.wait_for(|now| now.vote > before && now.vote.is_committed()));
+    let began = Instant::now();
+    loop {
+        // Every attempt makes the votes of the previous one void, so each gets more time than the last, in case disks
+        // and links are slower than is known. An attempt that began on a slow link ends sooner once the link is quick.
+        let expected = core.heard.election_time();
+        let patience = expected.saturating_mul(2_u32.saturating_pow(failures.min(8)));
+        let ends = began + patience.min(ATTEMPT_MAX.max(2 * expected));
+        let look = ends.min(Instant::now() + core.options.tuning.election_max);
+        match timeout_at(look, &mut elected).await {
+            Ok(Ok(_)) => return Ok(true),
+            Ok(Err(_)) => return Err(Ended),
+            Err(_) if Instant::now() >= ends => return Ok(false),
+            Err(_) => {}
+        }
     }
 }
 
@@ -205,7 +212,7 @@ async fn is_wanted(core: &Arc<Core>) -> bool {
     asked.await
 }
 
-fn pause_after(failures: u32, round_trip: Duration) -> Duration {
-    let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8))).max(2 * round_trip);
+fn pause_after(failures: u32, messages: Duration) -> Duration {
+    let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8))).max(messages);
     longest / 2 + random_below(longest / 2)
 }

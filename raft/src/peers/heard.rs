@@ -91,9 +91,14 @@ impl PeerObservations {
         Timers::new(&self.tuning, self.weather.silence(id)).election_min
     }
 
-    /// The time that a candidate needs to win if it can: two rounds of messages, and several syncs of each voter.
+    /// The time that the messages of an election take: two rounds.
+    pub(crate) fn election_messages(&self) -> Duration {
+        ELECTION_MESSAGES_MAX.min(2 * self.quorum_round_trip())
+    }
+
+    /// The time that a candidate needs to win if it can: its messages, and several syncs of each voter.
     pub(crate) fn election_time(&self) -> Duration {
-        let messages = ELECTION_MESSAGES_MAX.min(2 * self.quorum_round_trip());
+        let messages = self.election_messages();
         let others_sync = self.of_quorum(|id| self.weather.sync(id)).unwrap_or_default();
         let sync = self.syncs.bound().max(others_sync);
         self.tuning.message_max.max(messages + 8 * sync)
