@@ -283,14 +283,32 @@ impl Agreement {
         if holds || self.waived == Some(refusal) { Ok(()) } else { Err(refusal) }
     }
 
-    /// A vote promises that the voter answers no earlier leader any more, so its log holds all of the answers it gave.
+    /// A vote promises that the voter answers no earlier leader any more, so its log holds all of the answers it gave,
+    /// apart from entries that a later leader has replaced.
     fn vote(&mut self, leader: LeaderId, store: Store, last: Option<LogId>) -> Result<(), Refusal> {
         let mut held = self.held.get(&store).into_iter().flat_map(|of| of.range(..leader));
-        let kept = held.all(|(_, upto)| last >= Some(*upto));
+        let kept = held
+            .all(|(by, upto)| last >= Some(*upto) || self.was_replaced(*by, *upto, leader, last));
         self.require(kept, Refusal::BrokenPromise)?;
         let promised = self.votes.entry(store).or_default().entry(leader).or_insert(last);
         *promised = last.min(*promised);
         Ok(())
+    }
+
+    /// Whether a leader after the one that an entry was answered to, and before `leader`, wrote another entry at its
+    /// index or below. A node removes the old entries for it, up to which its log is the later leader's, and a crash may
+    /// take the new ones. The old ones were never committed, because that leader was elected without them.
+    fn was_replaced(
+        &self,
+        answered: LeaderId,
+        upto: LogId,
+        leader: LeaderId,
+        last: Option<LogId>,
+    ) -> bool {
+        self.entries.iter().any(|(entry, known)| {
+            let is_later = answered < entry.leader && entry.leader < leader;
+            is_later && entry.index <= upto.index && last >= known.after
+        })
     }
 
     /// Whether a node other than the candidate has voted for it.

@@ -163,3 +163,32 @@ fn one_process_stands_in_a_term_unless_its_directory_was_lost_before_it_got_a_vo
     assert_eq!(agreement.step(grant), Ok(()));
     assert_eq!(agreement.step(campaign(7, 3)), Err(Refusal::TwoProcesses), "after a vote");
 }
+
+#[test]
+fn a_voter_keeps_what_it_answered_unless_a_later_leader_has_replaced_it() {
+    let [first, second, third] = LEADERS;
+    let start = membership().id;
+    let campaign = |leader: LeaderId, last| {
+        let (store, process) = (store(leader.node), u128::from(leader.node));
+        Step::Campaign { leader, store, process, last, asked_by: None }
+    };
+    let append = |leader: LeaderId| {
+        let id = LogId { leader, index: 1 };
+        let (process, entries) = (leader.node.into(), vec![Entry { id, content: 0, voters: None }]);
+        Step::Append { leader, process, after: Some(start), entries, committed: None }
+    };
+    let mut agreement = Agreement::default();
+    agreement.append(start.leader, None, vec![membership()]).unwrap();
+    let mut take = |step| agreement.step(step);
+    assert_eq!(take(campaign(first, Some(start))), Ok(()));
+    assert_eq!(take(Step::Grant { leader: first, store: store(3), last: Some(start) }), Ok(()));
+    assert_eq!(take(append(first)), Ok(()));
+    let upto = LogId { leader: first, index: 1 };
+    assert_eq!(take(Step::Hold { leader: first, store: store(3), upto }), Ok(()));
+    assert_eq!(take(campaign(second, Some(start))), Ok(()));
+    let forgetful = Step::Grant { leader: second, store: store(3), last: Some(start) };
+    assert_eq!(take(forgetful), Err(Refusal::BrokenPromise), "the first leader may count on it");
+    assert_eq!(take(Step::Grant { leader: second, store: store(1), last: Some(start) }), Ok(()));
+    assert_eq!(take(append(second)), Ok(()));
+    assert_eq!(take(campaign(third, Some(start))), Ok(()), "the second leader has replaced it");
+}
