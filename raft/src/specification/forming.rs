@@ -73,7 +73,8 @@ impl Forming {
             }
             FormingStep::Accept { cluster, store } => self.accepts(cluster, store),
             FormingStep::Abort { cluster, by } => {
-                let may = self.offered.get(&cluster) == Some(&by);
+                // A coordinator may have crashed after it drew the id, and before it asked a founder.
+                let may = *self.offered.entry(cluster).or_insert(by) == by;
                 require(may && !self.begun.contains_key(&cluster), Refusal::Aborted)?;
                 self.aborted.insert(cluster);
                 Ok(())
