@@ -319,16 +319,16 @@ fn table(tags: &[Value]) -> TextTable<9> {
     let head = [
         "TAG",
         "MAX_ID",
-        "LEFT",
         "STEP",
         "RATE_LIMIT",
         "FROZEN",
         "SHAPE",
+        "LEFT",
         "UPDATED",
         "DESCRIPTION",
     ];
     let mut table = TextTable::new(head)
-        .numbers(&["MAX_ID", "LEFT", "STEP", "RATE_LIMIT"])
+        .numbers(&["MAX_ID", "STEP", "RATE_LIMIT", "LEFT"])
         .wrapped(&["DESCRIPTION"])
         .dispensable(&["UPDATED"])
         .shortened(&["TAG", "SHAPE"]);
@@ -342,7 +342,7 @@ fn table(tags: &[Value]) -> TextTable<9> {
         };
         let left = left(tag).map_or("-".to_owned(), share);
         let shape = shape(tag);
-        table.row([name, max_id, left, step, rate_limit, frozen, shape, updated, description]);
+        table.row([name, max_id, step, rate_limit, frozen, shape, left, updated, description]);
     }
     table
 }
@@ -360,15 +360,15 @@ fn left(tag: &Value) -> Option<f64> {
     Some(end.saturating_sub(max_id) as f64 / (end - 1) as f64)
 }
 
-/// A share from 0 to 1 in as many digits as matter.
+/// A share from 0 to 1 in as many digits as matter, as one word.
 fn share(part: f64) -> String {
     match part * 100.0 {
-        0.0 => "0 %".to_owned(),
-        ..0.1 => "<0.1 %".to_owned(),
-        percent @ ..9.95 => format!("{percent:.1} %"),
-        percent @ ..99.5 => format!("{percent:.0} %"),
-        ..100.0 => ">99 %".to_owned(),
-        _ => "100 %".to_owned(),
+        0.0 => "0%".to_owned(),
+        ..0.1 => "<0.1%".to_owned(),
+        percent @ ..9.95 => format!("{percent:.1}%"),
+        percent @ ..99.5 => format!("{percent:.0}%"),
+        ..100.0 => ">99%".to_owned(),
+        _ => "100%".to_owned(),
     }
 }
 
@@ -396,18 +396,18 @@ mod tests {
         let shown = |tag: Value| left(&tag).map(share);
         let hidden = |max_id: &str| shown(json!({"max_id": max_id, "digits": 6}));
         for (max_id, says) in [
-            ("1", "100 %"),
-            ("1001", ">99 %"),
-            ("450001", "50 %"),
-            ("855001", "5.0 %"),
-            ("899990", "<0.1 %"),
-            ("900001", "0 %"),
-            ("900900", "0 %"),
+            ("1", "100%"),
+            ("1001", ">99%"),
+            ("450001", "50%"),
+            ("855001", "5.0%"),
+            ("899990", "<0.1%"),
+            ("900001", "0%"),
+            ("900900", "0%"),
         ] {
             assert_eq!(hidden(max_id).as_deref(), Some(says), "{max_id}");
         }
         let plain = json!({"kind": "segment", "max_id": "4611686018427387904", "digits": null});
-        assert_eq!(shown(plain).as_deref(), Some("50 %"));
+        assert_eq!(shown(plain).as_deref(), Some("50%"));
         assert_eq!(shown(json!({"kind": "sequence", "max_id": "7"})), None);
         assert_eq!(shown(json!({"kind": "register", "max_id": null})), None);
     }

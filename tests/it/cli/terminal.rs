@@ -60,13 +60,11 @@ fn tables_fit_the_terminal_and_line_up_under_chinese() {
 
     let whole = ask(&dev, &["tag", "list"]);
     let mut lines = printed(&whole).lines();
-    assert!(lines.next().unwrap().starts_with("TAG     MAX_ID   LEFT  STEP"), "{whole:?}");
-    assert!(lines.next().unwrap().starts_with("orders       1  100 %    20"), "{whole:?}");
+    assert!(lines.next().unwrap().starts_with("TAG     MAX_ID  STEP"), "{whole:?}");
+    assert!(lines.next().unwrap().starts_with("orders       1    20"), "{whole:?}");
     let chinese = lines.next().unwrap();
-    assert!(
-        chinese.starts_with("订单         1  100 %  1000") && chinese.ends_with(text),
-        "{whole:?}"
-    );
+    assert!(chinese.starts_with("订单         1  1000") && chinese.ends_with(text), "{whole:?}");
+    assert!(whole.stdout.contains("LEFT") && whole.stdout.contains("100%"), "{whole:?}");
 
     for width in [75, 40, 24] {
         for args in [&["tag", "list"][..], &["audit"], &["worker", "list"]] {
