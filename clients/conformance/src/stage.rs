@@ -1,5 +1,6 @@
 //! Plays one case: listens at its endpoints, follows its script, and remembers what arrived.
 
+use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,8 +66,7 @@ impl Stage {
     /// # Errors
     /// There is no port.
     pub fn new(case: Case) -> std::io::Result<Self> {
-        let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listeners: Vec<_> = (0..case.endpoints).map(bind).collect::<Result<_, _>>()?;
+        let listeners: Vec<_> = (0..case.endpoints).map(|_| fresh()).collect::<Result<_, _>>()?;
         let endpoints = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let state = State { used: vec![0; case.script.len()], ..State::default() };
         let shared = Shared { case, endpoints, state: Mutex::new(state), end: Condvar::new() };
@@ -118,6 +118,18 @@ impl Drop for Stage {
         self.shared.end.notify_all();
         for at in 0..self.shared.endpoints.len() {
             self.shared.refuse(at);
+        }
+    }
+}
+
+/// Listens at a port that no endpoint of this process has had. The client of another case may still call there.
+fn fresh() -> std::io::Result<TcpListener> {
+    static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        if TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return Ok(listener);
         }
     }
 }
