@@ -23,7 +23,7 @@ pub struct AuditArgs {
     /// Print the newest entry first instead of the oldest one kept
     #[arg(long)]
     newest: bool,
-    /// Show times to the millisecond and changes whole, even if the terminal is too narrow
+    /// Show every column and times to the millisecond, even if the terminal is too narrow
     #[arg(long)]
     wide: bool,
 }
@@ -55,7 +55,6 @@ fn table(entries: &[Value], is_wide: bool) -> TextTable<7> {
         TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"])
             .numbers(&["INDEX"])
             .wrapped(&["BEFORE", "AFTER"])
-            .clipped()
             .dispensable(&["INDEX", "BEFORE"])
             .shortened(&["ACTOR", "TARGET"])
             .wide(is_wide);

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
 
-use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
-};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::style::BOLD;
 
@@ -14,22 +12,18 @@ use super::style::BOLD;
 const WIDTH_MIN: u16 = 20;
 /// Fewest columns that a cell is wrapped to.
 const WRAPPED_MIN: u16 = 16;
-/// Fewest columns that a sentence is clipped to, and those if names leave it no more.
-const CLIPPED_MIN: u16 = 20;
-const CLIPPED_LEAST: u16 = 12;
 
 /// Fewest columns that a cell is shortened to.
 const SHORTENED_MIN: usize = 12;
 
 /// Rows under a head. If they do not fit the terminal, cells are wrapped if that is allowed; next, columns are left out
-/// if that is allowed, and then cells are clipped or shortened if that is; finally, each row becomes a list of its
-/// fields. Output that does not go to a terminal is never cut.
+/// if that is allowed, and then cells are shortened if that is; finally, each row becomes a list of its fields. Output
+/// that does not go to a terminal is never cut.
 pub(super) struct TextTable<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,
     numbers: &'static [&'static str],
     wrapped: &'static [&'static str],
-    is_clipped: bool,
     dispensable: &'static [&'static str],
     shortened: &'static [&'static str],
     is_wide: bool,
@@ -38,8 +32,7 @@ pub(super) struct TextTable<const N: usize> {
 impl<const N: usize> TextTable<N> {
     pub(super) fn new(head: [&'static str; N]) -> Self {
         let (numbers, wrapped, dispensable, shortened) = (&[], &[], &[], &[]);
-        let (rows, is_clipped, is_wide) = (Vec::new(), false, false);
-        Self { head, rows, numbers, wrapped, is_clipped, dispensable, shortened, is_wide }
+        Self { head, rows: Vec::new(), numbers, wrapped, dispensable, shortened, is_wide: false }
     }
 
     /// Columns of numbers, whose last digits stand below each other.
@@ -51,12 +44,6 @@ impl<const N: usize> TextTable<N> {
     /// Columns of sentences, which continue on the next line at the end of the terminal.
     pub(super) fn wrapped(mut self, columns: &'static [&'static str]) -> Self {
         self.wrapped = columns;
-        self
-    }
-
-    /// Once columns are left out, each row is one line, and a sentence ends where its column does.
-    pub(super) fn clipped(mut self) -> Self {
-        self.is_clipped = true;
         self
     }
 
@@ -94,25 +81,20 @@ impl<const N: usize> TextTable<N> {
 
     /// The table in `width` columns, and whether its first line is a head.
     fn fitted(&self, width: Option<u16>) -> (String, bool) {
-        let Some(width) = width else { return (self.drawn(&[], None, usize::MAX, 0), true) };
+        let Some(width) = width else { return (self.drawn(&[], None, usize::MAX), true) };
         let fits = |text: &str| text.lines().all(|line| columns(line) <= usize::from(width));
         for left_out in 0..=self.dispensable.len() {
-            let left_out = &self.dispensable[..left_out];
-            let text = self.drawn(left_out, Some(width), usize::MAX, CLIPPED_MIN);
+            let text = self.drawn(&self.dispensable[..left_out], Some(width), usize::MAX);
             if fits(&text) {
                 return (text, true);
             }
         }
+        let shortened = |columns: usize| self.drawn(self.dispensable, Some(width), columns);
         let lengths: Vec<usize> = (SHORTENED_MIN..self.longest()).collect();
-        for sentence in [CLIPPED_MIN, CLIPPED_LEAST] {
-            let shortened =
-                |columns: usize| self.drawn(self.dispensable, Some(width), columns, sentence);
-            let fitting = lengths.partition_point(|length| fits(&shortened(*length)));
-            if fitting > 0 {
-                return (shortened(lengths[fitting - 1]), true);
-            }
+        match lengths.partition_point(|length| fits(&shortened(*length))) {
+            0 => (self.listed(width), false),
+            fitting => (shortened(lengths[fitting - 1]), true),
         }
-        (self.listed(width), false)
     }
 
     /// The columns that the longest cell takes among those that may be shortened.
@@ -122,25 +104,17 @@ impl<const N: usize> TextTable<N> {
         cells.map(|(_, cell)| columns(cell)).max().unwrap_or(0)
     }
 
-    /// The table without some columns, with cells of at most `length` columns where they may be shortened, and with
-    /// sentences of at least `sentence` columns where they are clipped.
-    fn drawn(&self, left_out: &[&str], width: Option<u16>, length: usize, sentence: u16) -> String {
+    /// The table without some columns, and with cells of at most `length` columns where they may be shortened.
+    fn drawn(&self, left_out: &[&str], width: Option<u16>, length: usize) -> String {
         let kept: Vec<usize> = (0..N).filter(|&at| !left_out.contains(&self.head[at])).collect();
-        let is_clipped = self.is_clipped && !left_out.is_empty();
         let mut table = plain(width);
         table.set_header(kept.iter().map(|&at| self.head[at]));
         for row in &self.rows {
-            let mut cells =
-                Row::from(kept.iter().map(|&at| match self.shortened.contains(&self.head[at]) {
-                    true => without_middle(&row[at], length),
-                    false => Cow::Borrowed(row[at].as_str()),
-                }));
-            if is_clipped {
-                cells.max_height(1);
-            }
-            table.add_row(cells);
+            table.add_row(kept.iter().map(|&at| match self.shortened.contains(&self.head[at]) {
+                true => without_middle(&row[at], length),
+                false => Cow::Borrowed(row[at].as_str()),
+            }));
         }
-        let sentence = if is_clipped { sentence } else { WRAPPED_MIN };
         for (column, &at) in table.column_iter_mut().zip(&kept) {
             let head = self.head[at];
             column.set_padding((0, 2));
@@ -148,7 +122,7 @@ impl<const N: usize> TextTable<N> {
                 column.set_cell_alignment(CellAlignment::Right);
             }
             column.set_constraint(match self.wrapped.contains(&head) && width.is_some() {
-                true => ColumnConstraint::LowerBoundary(Width::Fixed(sentence)),
+                true => ColumnConstraint::LowerBoundary(Width::Fixed(WRAPPED_MIN)),
                 false => ColumnConstraint::ContentWidth,
             });
         }
@@ -339,28 +313,6 @@ mod tests {
             "NODE  HTTP            RAFT\n1     127.0.0.1:8081  127.0.0.1:9081\n"
         );
         assert_eq!(table.fitted(Some(35)).0, "NODE  HTTP\n1     127.0.0.1:8081\n");
-    }
-
-    #[test]
-    fn where_columns_are_left_out_sentences_end_with_the_line_if_the_table_is_clipped() {
-        let mut table = TextTable::new(["INDEX", "TARGET", "AFTER"])
-            .wrapped(&["AFTER"])
-            .dispensable(&["INDEX"])
-            .shortened(&["TARGET"])
-            .clipped();
-        table.row(
-            ["1000", "payments-in-Shanghai", "format=INV-{period}-{id:06} step=10"]
-                .map(str::to_owned),
-        );
-        let wrapped = "INDEX  TARGET                AFTER\n\
-                       1000   payments-in-Shanghai  format=INV-{period}-{id:06}\n                             step=10\n";
-        assert_eq!(table.fitted(Some(56)).0, wrapped);
-        let clipped = "TARGET                AFTER\npayments-in-Shanghai  format=INV-{period}…\n";
-        assert_eq!(table.fitted(Some(42)).0, clipped);
-        let shortened = "TARGET           AFTER\npayment…hanghai  format=INV-{perio…\n";
-        assert_eq!(table.fitted(Some(35)).0, shortened);
-        assert!(table.fitted(Some(24)).1);
-        assert!(!table.fitted(Some(23)).1, "too narrow for a sentence");
     }
 
     #[test]

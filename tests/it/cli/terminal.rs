@@ -74,7 +74,7 @@ fn tables_fit_the_terminal_and_line_up_under_chinese() {
             for line in table {
                 assert!(columns(line) <= usize::from(width), "{width}: {line:?}\n{}", shown.screen);
             }
-            assert!(args[0] != "tag" || shown.screen.contains("Hangzhou"), "{}", shown.screen);
+            assert!(args[0] == "worker" || shown.screen.contains("Hangzhou"), "{}", shown.screen);
         }
     }
 }
@@ -90,7 +90,6 @@ fn the_audit_stays_a_table_at_80_columns_and_wide_shows_all_of_it() {
     }
     let Some(shown) = on_terminal(&dev, 80, "", &["audit"]) else { return };
     let lines: Vec<&str> = shown.screen.lines().collect();
-    assert_eq!(lines.len(), 5, "a line for each entry: {}", shown.screen);
     assert!(lines[0].contains("TIME") && lines[1].contains("tag.create"), "{}", shown.screen);
     assert!(lines.iter().all(|line| columns(line) <= 80), "{}", shown.screen);
     let wide = on_terminal(&dev, 80, "", &["audit", "--wide"]).unwrap().screen;
