@@ -198,6 +198,8 @@ impl Ordeal {
             if outcome.is_ok() || Instant::now() >= until {
                 return outcome;
             }
+            // A refusal may come at once.
+            sleep(Duration::from_millis(50)).await;
         }
     }
 }
