@@ -84,7 +84,7 @@ impl Node {
         let (durable, stop) = (restoring.durable.reader(), restoring.stop.clone());
         let (engine, machine) = open_engine(&dir, || restoring.finish());
         let engine = Arc::new(engine?);
-        let transport = open_transport(&options, dir.store_id(), &clock).await?;
+        let transport = open_transport(&options, dir.store_id(), &clock)?;
         let environment = Environment { dir, engine, transport };
         Self::assemble(environment, options, state, clock, (durable, stop), || machine).await
     }
@@ -191,7 +191,7 @@ impl Node {
             self.begin_entering()?;
         }
         let handler = Arc::new(RpcHandler::new(Arc::clone(&core), Arc::clone(&membership)));
-        self.spawn(Arc::clone(&self.transport).serve(handler));
+        self.spawn(self.serve(handler)?);
         self.spawn(batcher::run(Arc::clone(&core), proposals));
         self.spawn(election::send_heartbeats(Arc::clone(&core)));
         self.spawn(upkeep::tend_membership(Arc::clone(&membership)));
@@ -202,6 +202,15 @@ impl Node {
         self.spawn(upkeep::learn_releases(Arc::clone(&core)));
         self.spawn(upkeep::renew_incarnation(core));
         Ok(())
+    }
+
+    /// Lets peers reach this node.
+    fn serve(&self, handler: Arc<RpcHandler>) -> Result<Pending<'static, ()>, NodeError> {
+        let serving = Arc::clone(&self.transport).serve(handler);
+        serving.map_err(|source| match self.core.options.listen {
+            Some(address) => NodeError::Listen { address, source },
+            None => NodeError::raft(source),
+        })
     }
 
     /// Runs a task of the node. If the task panics, the node stops, because no other task does its work.
@@ -272,20 +281,20 @@ impl Node {
 }
 
 /// Binds the internal listener, with the layer that the options ask for.
-async fn open_transport(
+fn open_transport(
     options: &Options,
     store: u128,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn Transport>, NodeError> {
     let (listen, connections_max) = (options.listen, options.tuning.peer_connections_max);
     match &options.security {
-        Security::Plain => Ok(Arc::new(TcpTransport::bind(listen, connections_max, Plain).await?)),
+        Security::Plain => Ok(Arc::new(TcpTransport::bind(listen, connections_max, Plain)?)),
         Security::Tls(credentials) => {
             let clock = Arc::clone(clock);
             let now = Arc::new(move || clock.now_ms());
             let tls = Tls::new((options.node_id, store), credentials.clone(), now);
             let tls = tls.map_err(|error| NodeError::Options(error.to_string()))?;
-            Ok(Arc::new(TcpTransport::bind(listen, connections_max, tls).await?))
+            Ok(Arc::new(TcpTransport::bind(listen, connections_max, tls)?))
         }
     }
 }

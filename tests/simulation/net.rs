@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -410,15 +411,15 @@ impl Transport for NetWire {
         })
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
-        Box::pin(async move {
+    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
+        Ok(Box::pin(async move {
             if self.alive.load(Ordering::Relaxed) {
                 let (process, proof) = (Arc::clone(&self.process), self.proof);
                 let host = Host { process, door, proof };
                 self.net.hosts.lock().insert(self.host, host);
             }
             pending::<()>().await;
-        })
+        }))
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {

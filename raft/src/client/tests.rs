@@ -1,6 +1,7 @@
 //! How a node treats answers from processes that it did not ask, and what it sends early.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -69,8 +70,8 @@ impl Transport for OneAnswer {
         Box::pin(std::future::ready(Ok(Reply { from: *self.from.lock(), bytes })))
     }
 
-    fn serve(self: Arc<Self>, _: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
-        Box::pin(std::future::pending())
+    fn serve(self: Arc<Self>, _: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
+        Ok(Box::pin(std::future::pending()))
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {

@@ -1,5 +1,6 @@
 //! Nodes that come back at other addresses.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,7 @@ impl Transport for CutTransport {
         self.tcp.call(target, frame)
     }
 
-    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
         Arc::clone(&self.tcp).serve(handler)
     }
 
@@ -66,8 +67,7 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     let Security::Tls(credentials) = moved.security.clone() else { panic!("they prove a secret") };
     let dir = released(&data(3)).await;
     let tls = Tls::new((3, dir.store_id()), credentials, Arc::new(|| 0)).unwrap();
-    let tcp =
-        TcpTransport::bind(moved.listen, moved.tuning.peer_connections_max, tls).await.unwrap();
+    let tcp = TcpTransport::bind(moved.listen, moved.tuning.peer_connections_max, tls).unwrap();
     moved.advertise_raft = tcp.listens_on().map(|address| address.to_string());
     let cut = Arc::new(AtomicBool::new(true));
     let transport = Arc::new(CutTransport { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });

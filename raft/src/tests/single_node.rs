@@ -136,7 +136,7 @@ async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
     let fails = Arc::new(AtomicBool::new(false));
     let sled = SledEngine::open(&dir).unwrap();
     let engine = Arc::new(FailingEngine { sled, fails: Arc::clone(&fails) });
-    let transport = Arc::new(TcpTransport::bind(None, 0, Plain).await.unwrap());
+    let transport = Arc::new(TcpTransport::bind(None, 0, Plain).unwrap());
     let (node, sum) = open_with(dir, engine, transport, options).await;
     assert_eq!(add(&node, 1).await, Ok(1));
     fails.store(true, Ordering::SeqCst);

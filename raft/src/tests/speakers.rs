@@ -1,6 +1,7 @@
 //! Frames from nodes that are not members, and from nodes that speak in another's name.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
@@ -67,9 +68,9 @@ impl Transport for Wire {
         Box::pin(std::future::ready(answer))
     }
 
-    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
         *self.handler.lock() = Some(handler);
-        Box::pin(std::future::pending())
+        Ok(Box::pin(std::future::pending()))
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {

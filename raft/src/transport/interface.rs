@@ -1,5 +1,6 @@
 //! The trait of a transport, and of the handler of arriving frames.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -77,8 +78,12 @@ pub trait Transport: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Passes frames for this node to `handler` as long as the future is polled. Called once.
-    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()>;
+    /// Passes frames for this node to `handler` as long as the future is polled. Called once. Before, connections to
+    /// this node are refused.
+    ///
+    /// # Errors
+    /// When another process listens at this node's address.
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>>;
 
     /// The address that this node's listener is bound to, if it has one.
     fn listens_on(&self) -> Option<SocketAddr>;

@@ -42,7 +42,14 @@ const BACKLOG: u32 = 2048;
 /// Connections that failed to prove themselves are logged at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A bound internal listener that does not answer yet.
+/// A bound internal address. Connections to it are refused until it listens, so that a peer that starts at the same
+/// time does not wait for an answer.
+pub(super) struct BoundAddress {
+    socket: TcpSocket,
+    connections_max: usize,
+}
+
+/// An internal listener.
 pub(super) struct Listener {
     tcp: TcpListener,
     /// Maximum number of connections kept open at a time. A third of the places is for those that have not proved
@@ -59,19 +66,30 @@ enum Caller {
     Address(IpAddr),
 }
 
-impl Listener {
-    pub(super) async fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
+impl BoundAddress {
+    pub(super) fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restarting process takes over its port, even if old connections are still ending.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { tcp: socket.listen(BACKLOG)?, connections_max })
+        Ok(Self { socket, connections_max })
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+        self.socket.local_addr()
     }
 
+    /// Accepts connections from here on, as soon as the listener is served.
+    ///
+    /// # Errors
+    /// When another process listens at this address by now.
+    pub(super) fn listen(self) -> io::Result<Listener> {
+        let Self { socket, connections_max } = self;
+        Ok(Listener { tcp: socket.listen(BACKLOG)?, connections_max })
+    }
+}
+
+impl Listener {
     /// Serves until the task is aborted, which also ends its connections.
     pub(super) async fn serve<L: Layer>(self, layer: Arc<L>, handler: Arc<dyn FrameHandler>) {
         let unproven_max = self.connections_max / 3;

@@ -14,7 +14,7 @@ use super::connect::{Connection, Connector};
 use super::interface::{FRAME_BYTES_MAX, FrameHandler, Reply, Target, Transport, TransportError};
 use super::kept::KeptConnections;
 use super::layer::Layer;
-use super::server::Listener;
+use super::server::BoundAddress;
 use crate::error::NodeError;
 use crate::runtime::Pending;
 
@@ -28,33 +28,31 @@ const RECONNECT_MAX: Duration = Duration::from_millis(640);
 pub(crate) struct TcpTransport<L: Layer> {
     connector: Connector<L>,
     listens_on: Option<SocketAddr>,
-    /// The listener, until it is served.
-    listener: Mutex<Option<Listener>>,
+    /// The address, until it is served.
+    bound: Mutex<Option<BoundAddress>>,
     kept: Arc<KeptConnections<L::Stream>>,
 }
 
 impl<L: Layer> TcpTransport<L> {
-    /// Binds the listener, which keeps at most this many connections open. The transport's connections run on the
-    /// current runtime.
+    /// Binds the address; once served, it keeps at most this many connections open. The transport's connections run
+    /// on the current runtime.
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub(crate) async fn bind(
+    pub(crate) fn bind(
         address: Option<SocketAddr>,
         connections_max: usize,
         layer: L,
     ) -> Result<Self, NodeError> {
-        let listener = match address {
-            None => None,
-            Some(address) => {
-                let bound = Listener::bind(address, connections_max).await;
-                Some(bound.map_err(|source| NodeError::Listen { address, source })?)
-            }
+        let bind = |address| {
+            let bound = BoundAddress::bind(address, connections_max);
+            bound.map_err(|source| NodeError::Listen { address, source })
         };
+        let bound = address.map(bind).transpose()?;
         Ok(Self {
             connector: Connector::new(Arc::new(layer)),
-            listens_on: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
-            listener: Mutex::new(listener),
+            listens_on: bound.as_ref().and_then(|bound| bound.local_addr().ok()),
+            bound: Mutex::new(bound),
             kept: Arc::default(),
         })
     }
@@ -126,13 +124,13 @@ impl<L: Layer> Transport for TcpTransport<L> {
         Box::pin(until_refused(&self.connector, target))
     }
 
-    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
-        let listener = self.listener.lock().take();
-        Box::pin(async move {
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
+        let listener = self.bound.lock().take().map(BoundAddress::listen).transpose()?;
+        Ok(Box::pin(async move {
             if let Some(listener) = listener {
                 listener.serve(Arc::clone(self.connector.layer()), handler).await;
             }
-        })
+        }))
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {

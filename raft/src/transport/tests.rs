@@ -79,12 +79,12 @@ impl Peer {
 
     async fn start_over(address: &str, layer: impl Layer) -> Self {
         let address = Some(address.parse().unwrap());
-        let transport = TcpTransport::bind(address, CONNECTIONS_MAX, layer).await.unwrap();
+        let transport = TcpTransport::bind(address, CONNECTIONS_MAX, layer).unwrap();
         let address = transport.listens_on().unwrap().to_string();
         let mirror = Arc::new(Mirror::default());
         let handler = Arc::clone(&mirror);
         let mut serving = JoinSet::new();
-        serving.spawn(Arc::new(transport).serve(handler));
+        serving.spawn(Arc::new(transport).serve(handler).unwrap());
         Self { mirror, address, serving }
     }
 
@@ -103,7 +103,7 @@ fn at(address: &str) -> Target<'_> {
 }
 
 async fn client() -> TcpTransport<Plain> {
-    TcpTransport::bind(None, 0, Plain).await.unwrap()
+    TcpTransport::bind(None, 0, Plain).unwrap()
 }
 
 async fn ask<L: Layer>(
@@ -200,6 +200,22 @@ async fn work_that_nobody_waits_for_any_more_is_given_up() {
     assert_eq!(asked, None);
     timeout(WITHIN, peer.mirror.given_up.notified()).await.unwrap();
     assert_eq!(transport.kept_count(&peer.address), 0, "its answer could be taken for another's");
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_serve_yet_refuses_connections_at_once() {
+    let starting = TcpTransport::bind("127.0.0.1:0".parse().ok(), CONNECTIONS_MAX, Plain).unwrap();
+    let address = starting.listens_on().unwrap().to_string();
+    let transport = client().await;
+    let called = timeout(WITHIN, transport.call(at(&address), b"abc".to_vec())).await.unwrap();
+    assert!(matches!(&called, Err(TransportError::Unreachable(_))), "{called:?}");
+    let other = TcpTransport::bind(address.parse().ok(), CONNECTIONS_MAX, Plain);
+    let _serving = Arc::new(starting).serve(Arc::new(Mirror::default())).unwrap();
+    let second = other.and_then(|other| {
+        let served = Arc::new(other).serve(Arc::new(Mirror::default()));
+        served.map(drop).map_err(crate::error::NodeError::raft)
+    });
+    assert!(second.is_err(), "two processes listen at one address");
 }
 
 #[tokio::test]
@@ -318,7 +334,7 @@ impl Layer for Masked {
 #[tokio::test]
 async fn everything_that_a_node_sends_goes_through_the_layer() {
     let peer = Peer::start_over("127.0.0.1:0", Masked).await;
-    let transport = TcpTransport::bind(None, 0, Masked).await.unwrap();
+    let transport = TcpTransport::bind(None, 0, Masked).unwrap();
     for _ in 0..2 {
         assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
         assert_eq!(transport.kept_count(&peer.address), 1);
@@ -354,7 +370,7 @@ impl Layer for Slow {
 #[tokio::test]
 async fn a_connection_that_takes_longer_to_open_than_its_caller_waits_carries_the_next_call() {
     let peer = Peer::start().await;
-    let transport = TcpTransport::bind(None, 0, Slow).await.unwrap();
+    let transport = TcpTransport::bind(None, 0, Slow).unwrap();
     let short = Duration::from_millis(200);
     let call = || timeout(short, transport.call(at(&peer.address), b"abc".to_vec()));
     call().await.expect_err("it is not open yet");
@@ -373,7 +389,7 @@ async fn a_connection_that_takes_longer_to_open_than_its_caller_waits_carries_th
 async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let transport = Arc::new(TcpTransport::bind(None, 0, Masked).await.unwrap());
+    let transport = Arc::new(TcpTransport::bind(None, 0, Masked).unwrap());
     let waiting = tokio::spawn({
         let (transport, address) = (Arc::clone(&transport), address.clone());
         async move { transport.wait_refused(at(&address)).await }

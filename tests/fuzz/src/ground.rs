@@ -1,6 +1,7 @@
 //! A whole node without its sockets, in simulated time and on one thread. Waits cost nothing, and a connection
 //! that hangs is found at once.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,9 +188,9 @@ impl Transport for NoTransport {
         Box::pin(async { Err(TransportError::Unreachable("there is no network".to_owned())) })
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> io::Result<Pending<'static, ()>> {
         *self.door.lock() = Some(door);
-        Box::pin(std::future::pending())
+        Ok(Box::pin(std::future::pending()))
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {

@@ -58,10 +58,10 @@ fn layer_at(node_id: u64, credentials: &watch::Sender<Arc<Credentials>>, now_ms:
 async fn listen(node_id: u64, credentials: Arc<Credentials>) -> Listening {
     let credentials = watch::Sender::new(credentials);
     let layer = layer(node_id, &credentials);
-    let transport = TcpTransport::bind("127.0.0.1:0".parse().ok(), 384, layer).await.unwrap();
+    let transport = TcpTransport::bind("127.0.0.1:0".parse().ok(), 384, layer).unwrap();
     let address = transport.listens_on().unwrap().to_string();
     let (calls, mut serving) = (Arc::new(WhoCalls::default()), JoinSet::new());
-    serving.spawn(Arc::new(transport).serve(Arc::clone(&calls) as _));
+    serving.spawn(Arc::new(transport).serve(Arc::clone(&calls) as _).unwrap());
     Listening { address, credentials, calls, _serving: serving }
 }
 
@@ -71,7 +71,7 @@ struct Calling(TcpTransport<Tls>, watch::Sender<Arc<Credentials>>);
 async fn calling(node_id: u64, credentials: Arc<Credentials>) -> Calling {
     let credentials = watch::Sender::new(credentials);
     let layer = layer(node_id, &credentials);
-    Calling(TcpTransport::bind(None, 0, layer).await.unwrap(), credentials)
+    Calling(TcpTransport::bind(None, 0, layer).unwrap(), credentials)
 }
 
 impl Calling {
@@ -268,8 +268,7 @@ async fn a_wrong_clock_shuts_no_member_out_that_knows_the_secret() {
     let two = listen(2, secrets(&[NEW])).await;
     let credentials = watch::Sender::new(secrets(&[NEW]));
     for now_ms in [0, 1, 4_000_000_000_000, 90_000_000_000_000] {
-        let transport =
-            TcpTransport::bind(None, 0, layer_at(1, &credentials, now_ms)).await.unwrap();
+        let transport = TcpTransport::bind(None, 0, layer_at(1, &credentials, now_ms)).unwrap();
         let target = Target { address: &two.address, node_id: Some(2) };
         transport.call(target, b"abc".to_vec()).await.unwrap();
     }
@@ -278,7 +277,7 @@ async fn a_wrong_clock_shuts_no_member_out_that_knows_the_secret() {
 #[tokio::test]
 async fn plain_and_tls_tell_each_other_what_is_missing() {
     let two = listen(2, secrets(&[NEW])).await;
-    let plain = TcpTransport::bind("127.0.0.1:0".parse().ok(), 384, Plain).await.unwrap();
+    let plain = TcpTransport::bind("127.0.0.1:0".parse().ok(), 384, Plain).unwrap();
     let target = Target { address: &two.address, node_id: Some(2) };
     let refused = timeout(WITHIN, plain.call(target, b"abc".to_vec())).await.unwrap();
     assert!(
@@ -287,7 +286,7 @@ async fn plain_and_tls_tell_each_other_what_is_missing() {
     );
     let address = plain.listens_on().unwrap().to_string();
     let mut serving = JoinSet::new();
-    serving.spawn(Arc::new(plain).serve(Arc::clone(&two.calls) as _));
+    serving.spawn(Arc::new(plain).serve(Arc::clone(&two.calls) as _).unwrap());
     let one = calling(1, secrets(&[NEW])).await;
     let target = Target { address: &address, node_id: None };
     let unreachable = timeout(WITHIN, one.0.call(target, b"abc".to_vec())).await.unwrap();
