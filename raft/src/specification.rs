@@ -279,6 +279,11 @@ impl Agreement {
         self.unjudged
     }
 
+    /// The highest entry that each data directory said to hold, under its latest leader.
+    pub fn held(&self) -> impl Iterator<Item = (Store, LogId)> {
+        self.held.iter().filter_map(|(store, of)| Some((*store, *of.last_key_value()?.1)))
+    }
+
     fn require(&self, holds: bool, refusal: Refusal) -> Result<(), Refusal> {
         if holds || self.waived == Some(refusal) { Ok(()) } else { Err(refusal) }
     }

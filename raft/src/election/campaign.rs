@@ -10,7 +10,6 @@
 //!
 //! These rules only affect speed and disturbance: every candidate needs the votes of a quorum.
 
-use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +18,12 @@ use openraft::metrics::RaftServerMetrics;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::votes::{elect, may_campaign, would_elect_another};
+use super::votes::{elect, is_quorum_alone, may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
 use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
-use crate::types::{Member, NamesLeader, has_quorum};
+use crate::types::{Member, NamesLeader};
 
 /// A process that listens again within this time may be the leader's still. On a slow link a refusal takes two round
 /// trips.
@@ -43,8 +42,10 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
-/// How often a node that may not campaign looks at its membership again.
-const MEMBERSHIP_INTERVAL: Duration = Duration::from_millis(200);
+/// How soon a node that may not campaign looks at its membership again: a node that starts reads it within moments.
+/// The interval doubles with each look, up to the second.
+const MEMBERSHIP_INTERVAL_MIN: Duration = Duration::from_millis(1);
+const MEMBERSHIP_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
 type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 
@@ -93,11 +94,12 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
         return std::future::pending().await;
     }
     // The membership may become visible a moment after the change that woke this task.
+    let mut interval = MEMBERSHIP_INTERVAL_MIN;
     while !may_campaign(core) {
-        sleep(MEMBERSHIP_INTERVAL).await;
+        sleep(interval).await;
+        interval = MEMBERSHIP_INTERVAL_MAX.min(2 * interval);
     }
-    // No other node could win against a lone voter.
-    if has_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
+    if is_quorum_alone(core) {
         return;
     }
     // When this node campaigns, as a fraction of the time between the two election timeouts.
@@ -174,7 +176,7 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
     let before = metrics.borrow_and_update().vote;
     // During the pre-vote the leader may have been heard again, or this node may have voted.
     let is_wanted = is_wanted(core).await
-        && would_elect_another(core)
+        && (is_quorum_alone(core) || would_elect_another(core))
         && metrics.borrow_and_update().vote == before;
     if !is_wanted {
         return Ok(false);

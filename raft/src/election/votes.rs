@@ -1,5 +1,6 @@
 //! How a node judges candidates, and whether it may be a candidate itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openraft::Vote;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use crate::core::Core;
 use crate::message::{Refusal, Response};
 use crate::runtime::Spawner;
-use crate::types::{RaftLogId, RaftVote};
+use crate::types::{RaftLogId, RaftVote, has_quorum};
 
 /// Whether this node would let another node lead: it leads itself and no quorum answers it, or it has heard no leader
 /// for the length of a leader lease (Raft thesis, 4.2.3 and 6.2).
@@ -67,6 +68,12 @@ pub(super) async fn elect(core: &Arc<Core>) -> Result<(), Fatal<u64>> {
         }
     });
     Ok(())
+}
+
+/// Whether this node is a quorum without any other, so that no other node can lead or win, and none holds a leader
+/// lease.
+pub(super) fn is_quorum_alone(core: &Core) -> bool {
+    has_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()]))
 }
 
 /// Whether the membership that this node holds names its present store as a voter. An older membership may name a

@@ -85,9 +85,21 @@ impl Overheard {
             return Ok(None);
         }
         self.asks(header, request).map_err(|why| {
-            let text = request_in_words(frame).map_or_else(String::new, |words| words.text);
+            let mut text = request_in_words(frame).map_or_else(String::new, |words| words.text);
+            if why == Refusal::NoQuorum {
+                text += &self.held_in_words(header.cluster);
+            }
             NotAllowed { sender: header.from.node_id, text, why }
         })
+    }
+
+    /// How far each data directory of a cluster said that its log reaches.
+    fn held_in_words(&self, cluster: u128) -> String {
+        let held = self.clusters.get(&cluster).into_iter().flat_map(Agreement::held);
+        let each = held.map(|(Store { node, id }, LogId { leader, index })| {
+            format!(", n{node} ({:x}) holds {}/{index}", id >> 96, leader.term)
+        });
+        each.collect()
     }
 
     fn asks(&mut self, header: Header, request: Request) -> Result<Option<Asked>, Refusal> {

@@ -22,7 +22,8 @@ use crate::replica::Replica;
 
 /// Between two looks at the clock and the windows.
 const TURN_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two looks while callers wait, which wake the task early.
+/// Between two looks while callers wait, which wake the task early, or while the clocks of a known leader's voters
+/// are not known yet.
 const TURN_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long a command may take before the next turn begins.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
@@ -112,13 +113,17 @@ impl LeaseTask {
         if let Err(why) = cluster_rules::settle(&self.replica, &self.settings).await {
             return StopReason::settings(why);
         }
+        let replica = Arc::clone(&self.replica);
         loop {
+            let leader = replica.node().leader_id();
             let status = self.turn().await.err().unwrap_or(LeaseStatus::InOrder);
+            let leader_is_new = leader.is_some() && status == LeaseStatus::NoQuorum;
             self.report_status(status);
             sleep(TURN_INTERVAL_MIN).await;
             tokio::select! {
-                () = sleep(TURN_INTERVAL) => {}
+                () = sleep(if leader_is_new { Duration::ZERO } else { TURN_INTERVAL }) => {}
                 () = self.snowflakes.wanted.notified() => {}
+                () = replica.node().leader_other_than(leader) => {}
             }
         }
     }
