@@ -3,7 +3,7 @@
 //! Each row appears twice. The second time its name ends with `-aa`, and the other build runs on both sides. A
 //! difference is real only if it lies outside what that row finds.
 
-use super::{LEAF, commits, counters, gets, ids, latency};
+use super::{LEAF, commits, counters, gets, ids, latency, tags};
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::{ALONE, Finding, Row};
@@ -57,6 +57,30 @@ pub(crate) const ROWS: &[Row] = &[
     row("grabs50-aa", "the same, one build", |bench| {
         commits::of_clusters(bench, &clusters(bench, Same)?, Measure::Rate, 50)
     }),
+    row("p99kill", "p99 on one of three nodes while the leader is killed", |bench| {
+        latency::of_clusters(bench, &mut clusters(bench, Change)?)
+    }),
+    row("p99kill-aa", "the same, one build", |bench| {
+        latency::of_clusters(bench, &mut clusters(bench, Same)?)
+    }),
+    row("memory", "resident memory after all the tags were created", |bench| {
+        tags::memory_of(&nodes_with_tags(bench, Change)?)
+    }),
+    row("memory-aa", "the same, one build", |bench| {
+        tags::memory_of(&nodes_with_tags(bench, Same)?)
+    }),
+    row("idle", "a node with all the tags at rest; share of a core", |bench| {
+        tags::idle_of(bench, &nodes_with_tags(bench, Change)?)
+    }),
+    row("idle-aa", "the same, one build", |bench| {
+        tags::idle_of(bench, &nodes_with_tags(bench, Same)?)
+    }),
+    row("start", "its start until it is ready", |bench| {
+        tags::starts_of(bench, &mut nodes_with_tags(bench, Change)?)
+    }),
+    row("start-aa", "the same, one build", |bench| {
+        tags::starts_of(bench, &mut nodes_with_tags(bench, Same)?)
+    }),
 ];
 
 const fn row(id: &'static str, work: &'static str, measure: fn(&Bench) -> Result<Finding>) -> Row {
@@ -78,6 +102,13 @@ impl Pair {
 fn nodes(bench: &Bench, pair: Pair) -> Result<[Node; 2]> {
     let [one, other] = pair.builds(bench)?;
     Ok([Node::alone_of(bench, one)?, Node::alone_of(bench, other)?])
+}
+
+/// A node of each build that has created all the tags.
+fn nodes_with_tags(bench: &Bench, pair: Pair) -> Result<[Node; 2]> {
+    let nodes = nodes(bench, pair)?;
+    nodes.iter().try_for_each(|node| tags::create_all(bench, node))?;
+    Ok(nodes)
 }
 
 fn clusters(bench: &Bench, pair: Pair) -> Result<[Cluster; 2]> {

@@ -54,13 +54,31 @@ pub(super) fn of_nodes(bench: &Bench, nodes: &[Node; 2]) -> Result<Finding> {
     Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
 }
 
-/// The killed node is never the measured one. All three nodes share its core, so an election delays it more
-/// than it would if each node had its own machine.
 pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
     let (mut cluster, hyper) = (Cluster::start(bench)?, hyper(bench)?);
     let rate = half_rate(bench, &hyper)?;
+    let mut ours = while_leader_dies(bench, &mut cluster, rate);
+    let mut theirs = || slice(bench, &[&hyper.process], &steady(&plain(bench, &hyper), rate));
+    Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+}
+
+/// Two clusters at the same rate, whose leaders are killed.
+pub(super) fn of_clusters(bench: &Bench, clusters: &mut [Cluster; 2]) -> Result<Finding> {
+    let rate = half_rate(bench, &hyper(bench)?)?;
+    let [mut one, mut other] =
+        clusters.each_mut().map(|cluster| while_leader_dies(bench, cluster, rate));
+    Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
+/// Measures a follower while the leader is killed. All three nodes share its core, so an election delays it more
+/// than it would if each node had its own machine.
+fn while_leader_dies(
+    bench: &Bench,
+    cluster: &mut Cluster,
+    rate: f64,
+) -> impl FnMut() -> Result<Slice> {
     let mut fresh = Fresh::default();
-    let mut ours = || {
+    move || {
         let (leader, _) = cluster.leader()?;
         let follower = (leader + 1) % cluster.nodes.len();
         let node = &cluster.nodes[follower];
@@ -72,9 +90,7 @@ pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
         cluster.nodes[leader].restart(bench)?;
         cluster.await_ready()?;
         Ok(Slice { outcome, cpu_us: 0.0 })
-    };
-    let mut theirs = || slice(bench, &[&hyper.process], &steady(&plain(bench, &hyper), rate));
-    Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+    }
 }
 
 /// Half the rate that hyper reaches in a closed loop.
