@@ -107,14 +107,14 @@ impl Reader {
         self.env.push((name.to_owned(), value));
     }
 
-    /// Starts a node, after it has stopped the one of this id or, for `dev`, the one before.
+    /// Starts a node, after it has stopped the one of this id or, for `dev`, the one before at this address.
     fn starts(&mut self, arguments: &str) {
         let arguments = self.here(arguments);
         let words: Vec<&str> = arguments.split_whitespace().collect();
         let given = |flag: &str| words.iter().skip_while(|word| **word != flag).nth(1).copied();
-        let name = given("--node-id").map_or("dev".to_owned(), |id| format!("node {id}"));
         let default = self.ports[0].addr().to_string();
         let http = given("--http").unwrap_or(&default);
+        let name = given("--node-id").map_or(format!("dev at {http}"), |id| format!("node {id}"));
         self.stops(&name);
         let mut command = mintleaf().command();
         command.args(&words);
@@ -240,6 +240,7 @@ carried_out! {
         "docs/operating/README.md", "docs/operating/ids.md", "docs/operating/monitoring.md",
         "docs/operating/upgrading.md", "docs/operating/cluster.md", "docs/operating/recovery.md";
     the_commands_of_security_work: "docs/security.md";
+    the_commands_of_scaling_work: "docs/scaling.md";
     the_commands_of_coming_from_leaf_work: "docs/migrating-from-leaf.md";
     the_commands_of_coming_from_tinyid_work: "docs/migrating-from-tinyid.md";
     the_commands_of_coming_from_cosid_work: "docs/migrating-from-cosid.md";
