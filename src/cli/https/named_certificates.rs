@@ -1,8 +1,9 @@
 //! Servers whose own certificate is in the file of `--cacert`.
 //!
-//! rustls takes what a file holds for CAs, and accepts no CA as a server. A certificate that signs itself is both, as
-//! `openssl req -x509` makes it: a server that shows it proves that it has the key of what the user has named. So it is
-//! trusted as curl and Go trust it: the very same bytes, under one of its names, and within its dates.
+//! rustls takes what a file holds for CAs, and looks for the CA that has signed what a server shows. A server that shows
+//! the very certificate that the user has named needs none: it proves that it has the key of it. So that certificate is
+//! trusted as curl and Go trust it, under one of its names and within its dates, whether it signs itself, as
+//! `openssl req -x509` makes it, or a CA that is not in the file has signed it.
 
 use std::sync::Arc;
 
@@ -43,10 +44,13 @@ impl ServerCertVerifier for NamedCertificates {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let is_named = self.named.contains(shown);
+        // No other certificate bears on the verdict about a named one.
+        let between = if is_named { &[] } else { between };
         match self.by_cas.verify_server_cert(shown, between, name, ocsp, now) {
-            // webpki reports this before it has checked anything except the dates, which fit.
-            Err(Error::InvalidCertificate(why)) if is_of_a_ca(&why) => {
-                if !self.named.contains(shown) {
+            // webpki reports these only of a certificate whose dates fit.
+            Err(Error::InvalidCertificate(why)) if is_of_a_ca(&why) || lacks_a_ca(&why) => {
+                if !is_named {
                     return Err(CertificateError::UnknownIssuer.into());
                 }
                 verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
@@ -83,6 +87,11 @@ impl ServerCertVerifier for NamedCertificates {
 fn is_of_a_ca(why: &CertificateError) -> bool {
     let CertificateError::Other(why) = why else { return false };
     matches!(why.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// Whether a server's certificate is refused because no CA that is trusted has signed it.
+fn lacks_a_ca(why: &CertificateError) -> bool {
+    matches!(why, CertificateError::UnknownIssuer | CertificateError::BadSignature)
 }
 
 #[cfg(test)]

@@ -247,6 +247,28 @@ fn a_certificate_that_signs_itself_is_believed_where_it_is_named() {
 }
 
 #[test]
+fn a_certificate_that_a_ca_signed_is_believed_where_it_is_named_itself() {
+    let node = Secured::start();
+    let named = node.dir.path().join("named.pem");
+    let ask = |host: &str| {
+        let url = format!("https://{host}:{}", node.http.addr().port());
+        let args = ["next", "orders", "--url", &url, "--cacert", named.to_str().unwrap()];
+        Finished::of(mintleaf().command().args(args))
+    };
+    fs::copy(&node.certificate[0], &named).unwrap();
+    let run = ask("localhost");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "1\n"), "{run:?}");
+    // The same address, which a certificate has to list separately.
+    let run = ask("[::ffff:127.0.0.1]");
+    assert!(run.code == Some(1) && run.stderr.contains("for another name than"), "{run:?}");
+    // Another certificate of that CA vouches for none but itself.
+    let [of_another, _] = node.pki.node(2);
+    fs::copy(of_another, &named).unwrap();
+    let run = ask("localhost");
+    assert!(run.code == Some(1) && run.stderr.contains("signed by no CA"), "{run:?}");
+}
+
+#[test]
 fn an_expired_certificate_is_taken_by_the_node_and_refused_by_the_command_line() {
     let node = Secured::start();
     let read = |path| fs::read_to_string(path).unwrap();
