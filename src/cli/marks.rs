@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A line is empty, a period, or a section. A mark is the first number that is not reserved; read, it is the last number
-//! that was given, so a list that is read as it was written loses one number of each line.
+//! that was given, so a list that is read as it was written loses one number of each line. A register must lose none, and
+//! its last number is known exactly: that is what the list has of it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,7 +43,11 @@ pub(super) fn print(state: &State) -> Result<(), Failure> {
             LineName::Period(PeriodNumber(number)) => number.to_string(),
             LineName::Section(section) => section.to_string(),
         };
-        text += &row([tag.as_str(), &line, &mark.to_string(), kind.name()])?;
+        let number = match kind {
+            Kind::Register => mark.saturating_sub(1),
+            Kind::Ids | Kind::Keys => mark,
+        };
+        text += &row([tag.as_str(), &line, &number.to_string(), kind.name()])?;
         if at % ROWS_AT_ONCE == 0 {
             output::print(&text)?;
             text.clear();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{back_up, restored, start};
+use super::{back_up, restored, run, start};
 use crate::harness::{Api, mintleaf};
 
 const NOW: [&str; 4] = ["--advance-all-by", "100", "--stopped-at", "now"];
@@ -52,4 +52,27 @@ fn a_register_of_an_old_copy_has_no_gap_with_its_true_mark_and_one_in_the_audit_
         (2, 104, 105)
     );
     assert_eq!(last_change(node.api()), (json!("4"), json!("104"), by_restore));
+}
+
+#[test]
+fn a_register_goes_on_without_a_gap_from_the_list_that_its_own_copy_gives() {
+    let mut cluster = mintleaf().cluster(1);
+    let (api, dir) = (cluster.api(1), cluster.dir().to_owned());
+    api.post("/v1/tags", &json!({ "tag": "inv", "kind": "register" })).ok();
+    api.post("/v1/tags", &json!({ "tag": "empty", "kind": "register" })).ok();
+    assert_eq!(["a", "b", "c"].map(|key| next(api, key)), [1, 2, 3]);
+    let copy = dir.join("copy");
+    back_up(api, &copy);
+    cluster.kill(1);
+
+    let listed = run(&["inspect", "--marks", copy.to_str().unwrap()]);
+    assert_eq!(listed.stdout, "tag,line,mark,kind\nempty,,0,register\ninv,,3,register\n");
+    let list = dir.join("marks.csv");
+    fs::write(&list, listed.stdout).unwrap();
+    let marks = ["--marks", list.to_str().unwrap()];
+    restored(&copy, &dir.join("new"), 1, &[&NOW[..], &marks].concat());
+    let node = start(1, dir.join("new"), &[]);
+    assert_eq!(["c", "d", "e"].map(|key| next(node.api(), key)), [3, 4, 5]);
+    let first = node.api().post("/v1/register/empty/a", &json!({})).ok();
+    assert_eq!(first["id"], json!("1"));
 }
