@@ -66,6 +66,13 @@ pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<
     };
     let mut table = leaf_tables::read(&bytes).map_err(|error| unfit(&error))?;
     drop(bytes);
+    if table.lacks_end {
+        output::warn(&format!(
+            "{} lacks the last line of a dump, \"-- Dump completed\": if it was cut off behind a whole statement, tags are \
+             missing, and begin at 1 where nodes create them on first use",
+            args.file.display()
+        ));
+    }
     if table.rows.is_empty() && table.faults.is_empty() {
         return Err(unfit(&"it has no rows, so there is nothing to import"));
     }
@@ -86,9 +93,9 @@ pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<
     }
     match (report.faults.len(), args.dry_run) {
         (0, _) => Ok(()),
-        (1, true) => Err(Failure::new("1 row could not be imported; all others could")),
+        (1, true) => Err(Failure::new("1 row cannot be imported; all others can")),
         (rows, true) => {
-            Err(Failure::new(format!("{rows} rows could not be imported; all others could")))
+            Err(Failure::new(format!("{rows} rows cannot be imported; all others can")))
         }
         (1, false) => Err(Failure::new("1 row was not imported; all others were")),
         (rows, false) => {

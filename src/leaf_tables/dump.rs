@@ -22,25 +22,29 @@ const END: &[u8] = b"-- Dump completed";
 /// These comments stand within this many bytes of either end of a dump.
 const COMMENT_WITHIN: usize = 1_024;
 
-/// Reads the rows of Leaf's and tinyid's tables. A dump that was cut off is refused whole: a tag that is missing here would
-/// begin at 1 on its first use.
+/// Reads the rows of Leaf's and tinyid's tables. A dump that was cut off within a statement is refused whole: a tag that is
+/// missing here would begin at 1 on its first use.
 pub(super) fn read(bytes: &[u8]) -> Result<Table, Unreadable> {
-    if is_cut_off(bytes) {
-        return Err(Unreadable::CutOff);
-    }
-    let mut dump = Dump { table: Table::default(), created: BTreeMap::new(), is_known: false };
+    let lacks_end = lacks_end(bytes);
+    let table = Table { lacks_end, ..Table::default() };
+    let mut dump = Dump { table, created: BTreeMap::new(), is_known: false };
     let mut cursor = Cursor::new(bytes);
+    let mut is_whole = true;
     loop {
-        cursor.skip_blanks();
+        is_whole &= cursor.skip_blanks();
         if cursor.peek().is_none() {
             break;
         }
-        dump.statement(&mut cursor)?;
+        is_whole &= dump.statement(&mut cursor)?;
+    }
+    if lacks_end && !is_whole {
+        return Err(Unreadable::CutOff);
     }
     if dump.is_known { Ok(dump.table) } else { Err(Unreadable::NoTable) }
 }
 
-fn is_cut_off(bytes: &[u8]) -> bool {
+/// Whether a dump begins as `mysqldump` and `mariadb-dump` begin it, and does not end so.
+fn lacks_end(bytes: &[u8]) -> bool {
     let has = |within: &[u8], comment: &[u8]| within.windows(comment.len()).any(|it| it == comment);
     let within = bytes.len().min(COMMENT_WITHIN);
     let (first, last) = (&bytes[..within], &bytes[bytes.len() - within..]);
@@ -56,8 +60,8 @@ struct Dump {
 }
 
 impl Dump {
-    /// Reads a statement up to its end.
-    fn statement(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+    /// Reads a statement up to its end. Returns whether it has one.
+    fn statement(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, Unreadable> {
         let mut look = *cursor;
         match look.word().as_str() {
             "INSERT" | "REPLACE" => {
@@ -71,25 +75,14 @@ impl Dump {
                     self.created.insert(name, columns);
                 }
             }
-            "DELIMITER" => {
-                skip_procedures(cursor);
-                return Ok(());
-            }
+            "DELIMITER" => return Ok(skip_procedures(cursor)),
             _ => {}
         }
-        skip_statement(cursor);
-        Ok(())
+        Ok(skip_statement(cursor))
     }
 
-    fn insert(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
-        let Ok(columns) = self.columns(cursor) else {
-            skip_statement(cursor);
-            return Ok(());
-        };
-        let Some(columns) = columns else {
-            skip_statement(cursor);
-            return Ok(());
-        };
+    fn insert(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, Unreadable> {
+        let Ok(Some(columns)) = self.columns(cursor) else { return Ok(skip_statement(cursor)) };
         self.is_known = true;
         loop {
             let begin = *cursor;
@@ -103,18 +96,17 @@ impl Dump {
                         cursor.skip(1);
                     }
                     if !cursor.resync() {
-                        return Ok(());
+                        return Ok(false);
                     }
                     cursor.skip_blanks();
-                    if cursor.peek() == Some(b'(') { continue } else { return Ok(()) }
+                    if cursor.peek() == Some(b'(') { continue } else { return Ok(true) }
                 }
             };
             self.table.take(outcome)?;
             cursor.skip_blanks();
             if !cursor.eat(b',') {
                 // `ON DUPLICATE KEY UPDATE …`, if anything.
-                skip_statement(cursor);
-                return Ok(());
+                return Ok(skip_statement(cursor));
             }
             cursor.skip_blanks();
         }
@@ -232,13 +224,15 @@ fn created(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, Option<Columns>), NotSql
     }
 }
 
-fn skip_statement(cursor: &mut Cursor<'_>) {
+/// Goes past the end of a statement. Returns whether it has one.
+fn skip_statement(cursor: &mut Cursor<'_>) -> bool {
     loop {
         cursor.skip_blanks();
-        match cursor.peek() {
-            None => return,
-            Some(b';') => return cursor.skip(1),
-            _ => {}
+        if cursor.peek().is_none() {
+            return false;
+        }
+        if cursor.eat(b';') {
+            return true;
         }
         // A text without an end: its opening quote is skipped alone.
         let before = *cursor;
@@ -249,8 +243,9 @@ fn skip_statement(cursor: &mut Cursor<'_>) {
     }
 }
 
-/// Goes past routines, whose bodies hold statements of their own: up to the line that makes `;` the delimiter again.
-fn skip_procedures(cursor: &mut Cursor<'_>) {
+/// Goes past routines, whose bodies hold statements of their own: up to the line that makes `;` the delimiter again. Returns
+/// whether there is one.
+fn skip_procedures(cursor: &mut Cursor<'_>) -> bool {
     let mut is_inside = false;
     while cursor.peek().is_some() {
         let mut line = *cursor;
@@ -258,12 +253,10 @@ fn skip_procedures(cursor: &mut Cursor<'_>) {
         line.skip_spaces();
         let is_usual = line.eat(b';') && line.peek() != Some(b';');
         cursor.skip_line();
-        if is_delimiter && is_usual {
-            return;
-        }
-        if !is_delimiter && !is_inside {
-            return;
+        if is_delimiter && is_usual || !is_delimiter && !is_inside {
+            return true;
         }
         is_inside = true;
     }
+    false
 }

@@ -59,8 +59,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes past blanks and comments. A comment for some releases only (`/*!40101 … */`) counts as one: it never holds
-    /// rows.
-    pub(super) fn skip_blanks(&mut self) {
+    /// rows. Returns whether every comment has an end.
+    pub(super) fn skip_blanks(&mut self) -> bool {
+        let mut is_whole = true;
         loop {
             let rest = self.rest();
             let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -71,9 +72,12 @@ impl<'a> Cursor<'a> {
                 [b'-', b'-', next, ..] if next.is_ascii_whitespace() => to_end_of_line(),
                 [b'/', b'*', ..] => match find(&rest[2..], b"*/") {
                     Some(end) => end + 4,
-                    None => rest.len(),
+                    None => {
+                        is_whole = false;
+                        rest.len()
+                    }
                 },
-                _ => return,
+                _ => return is_whole,
             };
             self.skip(bytes);
         }

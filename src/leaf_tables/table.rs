@@ -45,6 +45,9 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The rows that cannot be taken over, in the order of the file.
     pub faults: Vec<Fault>,
+    /// Whether this is a dump without the line that `mysqldump` and `mariadb-dump` write at its end. All of its
+    /// statements are whole, but some may be missing behind them.
+    pub lacks_end: bool,
 }
 
 /// Why a file cannot be read at all.
@@ -56,10 +59,9 @@ pub enum Unreadable {
          of the table, or CSV or TSV whose first line names the columns"
     )]
     NoTable,
-    /// The dump lacks the line that `mysqldump` and `mariadb-dump` write at its end.
+    /// The dump ends within a statement.
     #[error(
-        "its last line should be \"-- Dump completed\": the dump was cut off, and tags may be missing; dump again, or add \
-         the line if all tags are there"
+        "it ends within a statement: the dump was cut off, and tags may be missing; dump again"
     )]
     CutOff,
     /// The file has more rows than [`ROWS_MAX`].

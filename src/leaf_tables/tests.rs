@@ -116,14 +116,31 @@ fn a_table_is_known_by_its_columns_whatever_it_is_called() {
 }
 
 #[test]
-fn a_dump_that_was_cut_off_is_refused() {
+fn a_dump_that_was_cut_off_within_a_statement_is_refused_and_one_behind_a_statement_is_marked() {
     for dump in [&include_bytes!("tests/mysql-8.sql")[..], include_bytes!("tests/mariadb.sql")] {
-        assert!(read(dump).is_ok());
-        let end = dump.windows(17).position(|it| it == b"-- Dump completed").unwrap();
-        for bytes in [end, end / 2, end * 3 / 4] {
+        let whole = read(dump).unwrap();
+        assert!(!whole.lacks_end);
+        let place = |text: &[u8]| dump.windows(text.len()).position(|it| it == text).unwrap();
+        let cut = read(&dump[..place(b"-- Dump completed")]).unwrap();
+        assert_eq!((&cut.rows, cut.lacks_end), (&whole.rows, true));
+        let last_row = whole.rows.last().unwrap().line as usize;
+        let ends = dump.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+        let ends: Vec<usize> = ends.collect();
+        // The semicolon behind the last row, and a place within that row's line.
+        let (begin, end) = (ends[last_row - 2] + 1, ends[last_row - 1] - 1);
+        assert_eq!(dump[end], b';');
+        for bytes in begin + 1..=end {
             assert_eq!(read(&dump[..bytes]), Err(Unreadable::CutOff), "{bytes} bytes");
         }
+        assert!(read(&dump[..=end]).unwrap().lacks_end);
+        // Within a comment for some releases only.
+        let comment = end + place_behind(&dump[end..], b"/*!");
+        assert_eq!(read(&dump[..comment]), Err(Unreadable::CutOff));
     }
+}
+
+fn place_behind(text: &[u8], wanted: &[u8]) -> usize {
+    text.windows(wanted.len()).position(|it| it == wanted).unwrap() + wanted.len()
 }
 
 #[test]

@@ -108,12 +108,31 @@ fn what_nodes_hold_below_an_imported_mark_is_given_to_nobody() {
 }
 
 #[test]
+fn a_dump_without_its_last_line_comes_in_with_a_warning_unless_it_ends_within_a_statement() {
+    let cluster = mintleaf().cluster(1);
+    let dump = include_str!("../../src/leaf_tables/tests/mysql-8.sql");
+    let (whole, _) = dump.split_once("-- Dump completed").unwrap();
+    let within = whole.rfind(");\n").unwrap();
+    let cut = import(&cluster, 1, &whole[..within], &[]);
+    assert!(cut.code == Some(1) && cut.stderr.contains("ends within a statement"), "{cut:?}");
+    assert_eq!(cluster.api(1).get("/v1/tags").ok()["tags"], json!([]));
+    let run = import(&cluster, 1, whole, &[]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(
+        run.stderr.starts_with("warning: ") && run.stderr.contains("Dump completed"),
+        "{run:?}"
+    );
+    assert!(run.stdout.contains("created: 6"), "{run:?}");
+    assert_eq!(import(&cluster, 1, dump, &[]).stderr, "");
+}
+
+#[test]
 fn a_bad_row_is_named_by_its_line_and_costs_itself_only() {
     let cluster = mintleaf().cluster(1);
     let text = "biz_tag\tmax_id\tstep\tdescription\na\t100\t10\tNULL\nb\tx\t10\tNULL\na.b\t100\t10\tNULL\n";
     let rehearsed = import(&cluster, 1, text, &["--dry-run"]);
     assert_eq!(rehearsed.code, Some(1));
-    assert!(rehearsed.stderr.contains("1 row could not be imported"), "{rehearsed:?}");
+    assert!(rehearsed.stderr.contains("1 row cannot be imported; all others can"), "{rehearsed:?}");
     let run = import(&cluster, 1, text, &[]);
     assert_eq!(run.code, Some(1));
     assert!(run.stdout.contains("line 3: tag \"b\": max_id must be a number"), "{run:?}");
