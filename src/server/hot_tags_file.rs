@@ -20,8 +20,10 @@ use crate::service::{HotTags, Services};
 const FILE_NAME: &str = "hot-tags";
 /// Largest file: 1,000 tags of the longest names take half of that.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Time between two looks at what was used.
+/// Time between two looks at what was used. Before the first looks it is shorter, and doubles from one to the next: a node
+/// that is killed soon after its start has noted what it was used for.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// Even if the list has the same tags, it is written again after this long, so that its times stay current.
 const WRITE_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -55,9 +57,10 @@ impl HotTagsFile {
     pub(super) async fn run(self: Arc<Self>) {
         let tags = self.hot.lock().tags();
         self.services.warm_start(tags).await;
-        let mut written = Instant::now();
+        let (mut written, mut until_look) = (Instant::now(), FIRST_LOOK);
         loop {
-            sleep(LOOK_INTERVAL).await;
+            sleep(until_look).await;
+            until_look = (2 * until_look).min(LOOK_INTERVAL);
             let file = Arc::clone(&self);
             let is_due = written.elapsed() >= WRITE_INTERVAL;
             // A look at a million tags takes a while.

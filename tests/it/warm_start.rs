@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Api, Cluster, mintleaf};
+use crate::harness::{Api, Cluster, eventually, mintleaf, secs};
 
 fn loaded(api: Api) -> u64 {
     let page = api.get("/metrics");
@@ -79,6 +79,18 @@ fn a_node_starts_without_a_list_that_is_missing_damaged_or_unknown() {
     cluster.start_all();
     assert_eq!(loaded(cluster.api(1)), 0);
     assert!(!cluster.process(1).said().contains("hot tags"));
+}
+
+#[test]
+fn a_node_that_is_killed_soon_after_its_start_holds_its_hot_tags_again() {
+    let mut cluster = mintleaf().cluster(1);
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "hot" })).ok();
+    next(cluster.api(1), "hot");
+    let list = cluster.data(1).join("hot-tags");
+    eventually("the list to be written", secs(8), || list.exists().then_some(()));
+    cluster.kill(1);
+    cluster.start_all();
+    assert_eq!(loaded(cluster.api(1)), 1);
 }
 
 #[test]
