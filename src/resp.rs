@@ -8,6 +8,7 @@
 //!     connect_commands  what clients send at connect
 //!     cluster_commands  what clients of a cluster ask
 //!     transaction_commands  what clients put around a transaction
+//!       http_request  the answer to a request of HTTP
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
 //!       gathered      commands for numbers of keys that are carried out together
@@ -32,6 +33,7 @@ mod connection;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gathered;
+mod http_request;
 mod id_commands;
 mod later;
 mod parser;

@@ -8,7 +8,9 @@ use super::call::{
 use super::parser::Args;
 use super::reply::Reply;
 use super::transaction_commands::{self, InTransaction};
-use super::{cluster_commands, connect_commands, id_commands, permission, sequence_commands};
+use super::{
+    cluster_commands, connect_commands, http_request, id_commands, permission, sequence_commands,
+};
 use crate::access::{self, CommandRule, NamedTags, Needs};
 
 type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
@@ -138,8 +140,11 @@ fn permitted(
                 Some(refused) => Err(refused),
             }
         }
-        Some(command) => Err(wrong_arguments(call, command.name)),
-        None => Err(unknown(call, args)),
+        Some(command) => {
+            let refused = http_request::answered(call, args);
+            Err(refused.unwrap_or_else(|| wrong_arguments(call, command.name)))
+        }
+        None => Err(http_request::answered(call, args).unwrap_or_else(|| unknown(call, args))),
     }
 }
 
@@ -192,8 +197,8 @@ fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.refuse(&text)
 }
 
-fn hang_up(_: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
-    CommandOutcome::Close
+fn hang_up(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    http_request::answered(call, args).unwrap_or(CommandOutcome::Close)
 }
 
 /// `COMMAND [COUNT|DOCS|GETKEYS|INFO|LIST …]`: the commands. Clients of a cluster choose a node by the keys of a command,

@@ -56,8 +56,20 @@ fn a_browser_gets_nowhere() {
     let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     client.send(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nINCR orders\r\n");
-    assert_eq!(read_all(&client), b"");
+    let answer = String::from_utf8(read_all(&client)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    let http = dev.url().rsplit_once(':').unwrap().1.to_owned();
+    let told = format!("\r\n\r\nthis port speaks the Redis protocol; HTTP is at port {http}\n");
+    assert!(answer.ends_with(&told), "{answer}");
     assert_eq!(RedisClient::connect(dev.resp(1)).ask("INCR orders"), Value::Integer(1));
+    for line in ["GET / HTTP/1.1", "HEAD /livez HTTP/1.0", "DELETE /v1/tags/orders HTTP/1.1"] {
+        let mut client = RedisClient::connect(dev.resp(1));
+        client.send(format!("{line}\r\nHost: a\r\n\r\n").as_bytes());
+        assert!(read_all(&client).starts_with(b"HTTP/1.1 400 "), "{line}");
+    }
+    // A command in the form that clients send is no request of HTTP.
+    let wrong = RedisClient::connect(dev.resp(1)).ask("GET / HTTP/1.1");
+    assert!(matches!(&wrong, Value::Error(text) if text.contains("wrong number")), "{wrong:?}");
 }
 
 /// Sends random bytes; the same seed gives the same bytes.

@@ -1,0 +1,34 @@
+//! A request of HTTP that came to this port: it gets an answer in its own words, and nothing behind it is carried out.
+
+use super::call::{Call, CommandOutcome};
+use super::parser::Args;
+
+const METHODS: [&[u8]; 7] = [b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"];
+
+/// Answers a command that is the first line of a request of HTTP, and ends the connection; `None` if it is none.
+#[cold]
+pub(super) fn answered(call: &mut Call<'_>, args: Args<'_>) -> Option<CommandOutcome> {
+    let is_line = !call.bytes.starts_with(b"*") && args.len() == 3;
+    let is_http = args.get(2).is_some_and(|version| version.starts_with(b"HTTP/1."));
+    if !is_line || !is_http || !METHODS.contains(&args.get(0)?) {
+        return None;
+    }
+    let at = match http_port(call) {
+        Some(port) => format!("HTTP is at port {port}"),
+        None => "HTTP has another".to_owned(),
+    };
+    let text = format!("this port speaks the Redis protocol; {at}\n");
+    let head =
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain;charset=UTF-8\r\nConnection: close";
+    let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+    call.out.extend_from_slice(answer.as_bytes());
+    call.services.ids.metrics().request_failed(call.mode, "invalid_argument");
+    Some(CommandOutcome::Close)
+}
+
+/// The port of HTTP that this node tells others; `None` while it belongs to no cluster.
+fn http_port(call: &Call<'_>) -> Option<String> {
+    let cluster = call.services.cluster.view();
+    let own = cluster.nodes.into_iter().find(|node| node.id == cluster.node_id)?;
+    own.http.rsplit_once(':').map(|(_, port)| port.to_owned())
+}
