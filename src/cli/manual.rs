@@ -1,10 +1,11 @@
 //! `mintleaf completions` and `mintleaf man`: completions for shells and pages for readers, made from the arguments.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use clap_mangen::Man;
 use serde_json::json;
 
 use super::failure::Failure;
@@ -48,8 +49,7 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
     let dir = args.dir.display();
     let failed = |error| Failure::new(format!("cannot write to {dir}: {error}"));
     fs::create_dir_all(&args.dir).map_err(failed)?;
-    let count = pages(&command);
-    clap_mangen::generate_to(with_usage(command), &args.dir).map_err(failed)?;
+    let count = write_pages(&with_usage(command), &args.dir).map_err(failed)?;
     if args.json {
         return print_json(&json!({ "dir": args.dir.display().to_string(), "pages": count }));
     }
@@ -63,7 +63,40 @@ fn with_usage(mut command: Command) -> Command {
     command.override_usage(usage).mut_subcommands(with_usage)
 }
 
-/// How many pages a command takes: its own, and those of its commands.
-fn pages(command: &Command) -> usize {
-    1 + command.get_subcommands().map(pages).sum::<usize>()
+/// Writes the page of a command, and those of its commands. Returns how many these are.
+fn write_pages(command: &Command, dir: &Path) -> io::Result<usize> {
+    let mut count = 1;
+    for below in command.get_subcommands() {
+        count += write_pages(below, dir)?;
+    }
+    let (page, mut text) = (Man::new(command.clone()), Vec::new());
+    page.render(&mut text)?;
+    fs::write(dir.join(page.get_filename()), with_examples(&String::from_utf8_lossy(&text)))?;
+    Ok(count)
+}
+
+/// A page whose indented lines, the examples, stay as they are: a reader copies them, so none may be filled up or broken.
+fn with_examples(page: &str) -> String {
+    let (mut text, mut is_filled) = (String::new(), true);
+    for line in page.lines() {
+        if is_filled == line.starts_with(' ') {
+            is_filled = !is_filled;
+            text += if is_filled { ".fi\n" } else { ".nf\n" };
+        }
+        text += line;
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_examples_are_neither_filled_nor_broken() {
+        let page = ".SH EXTRA\nExamples:\n  a b\n  c\n\nMore.\n";
+        let kept = ".SH EXTRA\nExamples:\n.nf\n  a b\n  c\n.fi\n\nMore.\n";
+        assert_eq!(with_examples(page), kept);
+    }
 }

@@ -191,5 +191,8 @@ fn completions_and_man_pages_name_every_command() {
         let page = std::fs::read_to_string(pages.join(format!("mintleaf-{command}.1"))).unwrap();
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{command}: {page}");
     }
+    let page = std::fs::read_to_string(pages.join("mintleaf-restore.1")).unwrap();
+    let example = page.lines().find(|line| line.starts_with("  mintleaf restore ")).unwrap();
+    assert!(page.contains(&format!("\n.nf\n{example}\n")), "{page}");
     assert_eq!(run(&["man", "/proc/nowhere"]).code, Some(1));
 }
