@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::https::{TlsArgs, explained};
-use crate::text::address::is_loopback;
+use crate::text::address::{PortRule, check_host_port, is_loopback};
 
 const CONNECT_MS_MAX: u64 = 3_000;
 /// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than
@@ -46,10 +46,17 @@ impl FromStr for BaseUrl {
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err("must name no user and no password: --token-file takes a token".to_owned());
         }
-        if known && uri.host().is_some_and(|host| !host.is_empty()) {
-            return Ok(Self(text));
+        let Some(authority) = uri.authority().filter(|it| known && !it.host().is_empty()) else {
+            return Err(expected_url());
+        };
+        // The parser lets any digits through, and a port that it cannot read would count as none, so as 80 or 443.
+        match authority.as_str().strip_prefix(authority.host()).unwrap_or_default() {
+            "" => Ok(Self(text)),
+            port if is_port(port) => Ok(Self(text)),
+            _ => {
+                Err("must name a port of 1 to 65535 behind the last colon, or have none".to_owned())
+            }
         }
-        Err(expected_url())
     }
 }
 
@@ -61,6 +68,11 @@ impl BaseUrl {
     pub(super) fn host_port(&self) -> &str {
         self.0.split('/').nth(2).unwrap_or_default()
     }
+}
+
+/// Whether a text is a colon and a port that can be connected to.
+fn is_port(text: &str) -> bool {
+    check_host_port(&format!("host{text}"), PortRule::Real).is_ok()
 }
 
 fn expected_url() -> String {

@@ -139,6 +139,8 @@ fn an_error_names_the_command_that_helps() {
         (&["tag", "create", "fees", "--kind", "strict"], 2, "tip: did you mean --order strict?"),
         (&["tag", "create", "fees", "--order=register"], 2, "tip: did you mean --kind register?"),
         (&["decode", "abc"], 2, "whole number in digits"),
+        (&["next", "orders", "--url", "http://127.0.0.1:99999"], 2, "a port of 1 to 65535"),
+        (&["next", "orders", "--url", "127.0.0.1:0"], 2, "a port of 1 to 65535"),
         (&["restore", "b", "--data", "d", "--node-id", "1", "--advance-all-by", "1M"], 2, "digits"),
     ] {
         let refused = match args[0] {

@@ -13,6 +13,17 @@ fn urls_are_http_or_https_without_a_trailing_slash() {
     {
         assert!(url(wrong).is_err(), "{wrong}");
     }
+    for wrong in [
+        "http://a:99999",
+        "a:0",
+        "http://a:",
+        "http://a:000080",
+        "https://[::1]:65536",
+        "http://a:+80",
+    ] {
+        assert!(url(wrong).unwrap_err().contains("1 to 65535"), "{wrong}");
+    }
+    assert_eq!(url("https://[::1]:65535/ids").unwrap(), "https://[::1]:65535/ids");
     for secret in [
         "http://user:hunter2@a:8080",
         "http://hunter2@a",
