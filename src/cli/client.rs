@@ -1,7 +1,9 @@
 //! A small HTTP client: several nodes, deadlines, and errors that a person can act on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,10 +15,12 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::https::{TlsArgs, explained};
+use super::output::warn;
 use crate::text::address::{PortRule, check_host_port, is_loopback};
 
 const CONNECT_MS_MAX: u64 = 3_000;
@@ -115,6 +119,8 @@ enum Attempt {
     Lost(Failure),
     /// The node cannot serve at the moment.
     Unavailable(Failure),
+    /// The node does not accept the token, or wants one: it has done nothing.
+    Unauthenticated(Failure),
     /// The node refused.
     Refused(Failure),
 }
@@ -126,6 +132,8 @@ pub(super) struct Client {
     token: Option<ShownToken>,
     /// Whether there is a token that these nodes must not see.
     withholds_token: bool,
+    /// Nodes that have refused the token, and of which the user has been warned.
+    refusing: Arc<Mutex<BTreeSet<String>>>,
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Longest wait for the head of an answer, and for all of a short one.
     patience: Duration,
@@ -147,7 +155,8 @@ impl Client {
         let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
         let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { urls, token, withholds_token: false, http, patience: REQUEST_MAX })
+        let refusing = Arc::default();
+        Ok(Self { urls, token, withholds_token: false, refusing, http, patience: REQUEST_MAX })
     }
 
     /// The same client for one member of the cluster, at the address that the cluster reports. The user has not named
@@ -238,8 +247,9 @@ impl Client {
     }
 
     /// The answer of the first node that gives one. A request that must not be repeated goes to the next node only when
-    /// it cannot have been sent. Where all fail, an error from a node that answered takes precedence over one from a
-    /// node that could not be reached: it is more useful.
+    /// it cannot have been sent, or was refused for its token: nodes get their auth files one after the other. Where all
+    /// fail, an error from a node that answered takes precedence over one from a node that could not be reached: it is
+    /// more useful.
     async fn first<T>(
         &self,
         repeatable: bool,
@@ -247,10 +257,18 @@ impl Client {
     ) -> Result<T, Failure> {
         let mut last = Failure::new("no node to ask");
         let mut said = None;
-        for url in &self.urls {
+        for (at, url) in self.urls.iter().enumerate() {
             last = match ask(url).await {
                 Ok(answer) => return Ok(answer),
                 Err(Attempt::Unconnected(failure)) => failure,
+                Err(Attempt::Unauthenticated(failure)) => {
+                    let has_next = at + 1 < self.urls.len();
+                    if has_next && self.refusing.lock().insert(url.to_string()) {
+                        warn(&format!("{url} refuses: {}; the next node is asked", failure.detail));
+                    }
+                    said = Some(failure);
+                    continue;
+                }
                 Err(Attempt::Lost(failure)) if repeatable => failure,
                 Err(Attempt::Unavailable(failure)) if repeatable => {
                     said = Some(failure);
@@ -324,6 +342,9 @@ impl Client {
                 Attempt::Refused(Failure::new(format!(
                     "the token is not sent in the clear to {url}, which --url does not name: name it there, or use https"
                 )))
+            }
+            Ok(body) if status == StatusCode::UNAUTHORIZED => {
+                Attempt::Unauthenticated(Failure::refused(status, &body))
             }
             Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
         }

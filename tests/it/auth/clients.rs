@@ -218,3 +218,28 @@ fn the_command_line_makes_a_token_and_shows_it() {
         assert_eq!(new(args).code, Some(2), "{args:?}");
     }
 }
+
+#[test]
+fn a_node_that_refuses_the_token_is_named_and_the_next_one_is_asked() {
+    let behind = Guarded::start(&entry("old", "admin", ""));
+    let ahead = Guarded::start(&(entry("old", "admin", "") + &entry("new", "admin", "")));
+    let ask = |token: &str, args: &[&str]| {
+        let mut command = mintleaf().command();
+        command.args(args).args(["--url", &behind.dev.url(), "--url", &ahead.dev.url()]);
+        Finished::of(command.args(["--token", token]))
+    };
+    let warning = format!(
+        "warning: {} refuses: the token is not one that this node knows; the next node is asked\n",
+        behind.dev.url()
+    );
+    for args in [&["tag", "create", "orders"][..], &["next", "orders"], &["tag", "list"]] {
+        let run = ask(&super::token("new"), args);
+        assert_eq!((run.code, &run.stderr), (Some(0), &warning), "{args:?}: {run:?}");
+    }
+    assert_eq!(ask(&super::token("old"), &["tag", "list"]).stderr, "");
+    let run = ask("unknown", &["next", "orders"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let (first, rest) = run.stderr.split_once('\n').unwrap();
+    assert_eq!(format!("{first}\n"), warning);
+    assert!(rest.starts_with("error: the token is not one that this node knows\n"), "{run:?}");
+}
