@@ -22,8 +22,8 @@ pub(crate) enum Denial {
     NoToken,
     /// The sender shows a token that does not hold.
     UnknownToken,
-    /// The token's role is not enough.
-    Role,
+    /// The token's role is not enough for what is needed.
+    Role { has: Role, needs: Needs },
     /// The token is confined to other tags.
     Tags,
 }
@@ -148,7 +148,7 @@ impl Caller {
         }
         match (&self.token, &self.shown) {
             (Some(token), _) if token.role.is_enough_for(needs) => Ok(()),
-            (Some(_), _) => Err(Denial::Role),
+            (Some(token), _) => Err(Denial::Role { has: token.role, needs }),
             (None, Shown::Token(_) | Shown::Nonsense) => Err(Denial::UnknownToken),
             (None, Shown::Nothing) => match self.anonymous {
                 Some(role) if role.is_enough_for(needs) => Ok(()),

@@ -66,6 +66,15 @@ pub(crate) enum Needs {
     Admin,
 }
 
+impl Needs {
+    /// The roles that are enough, for messages.
+    pub(crate) fn roles(self) -> String {
+        let roles = Role::ALL.into_iter().filter(|role| role.is_enough_for(self));
+        let names: Vec<&str> = roles.map(Role::name).collect();
+        names.join(" or ")
+    }
+}
+
 /// What part of the cluster a request is about: a token that is confined to some tags is refused if the request is
 /// about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

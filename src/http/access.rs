@@ -193,7 +193,11 @@ pub(super) fn refused(denial: Denial) -> Problem {
         Denial::UnknownToken => {
             Problem::unauthenticated("the token is not one that this node knows")
         }
-        Denial::Role => Problem::forbidden("the role of the token does not allow this"),
+        Denial::Role { has, needs } => Problem::forbidden(format!(
+            "this needs the role {}, and the token has the role {}",
+            needs.roles(),
+            has.name()
+        )),
         Denial::Tags => Problem::forbidden("the token is for other tags"),
     }
 }

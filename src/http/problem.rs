@@ -49,7 +49,7 @@ impl Problem {
     }
 
     /// A request that its sender may not make; `why` says what to do instead.
-    pub(super) fn forbidden(why: &str) -> Self {
+    pub(super) fn forbidden(why: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", why)
     }
 

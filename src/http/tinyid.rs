@@ -251,7 +251,7 @@ impl Failure {
     fn of_token(denial: Denial) -> Self {
         let counted = match denial {
             Denial::NoToken | Denial::UnknownToken => "unauthenticated",
-            Denial::Role | Denial::Tags => "forbidden",
+            Denial::Role { .. } | Denial::Tags => "forbidden",
         };
         Self { code: TOKEN_ERROR, message: "token is error".to_owned(), counted }
     }

@@ -32,7 +32,7 @@ fn refuse(call: &mut Call<'_>, denial: Denial, command: &str) -> CommandOutcome 
     let name = call.session.caller.token().map_or("default", |token| token.name.as_str());
     match denial {
         Denial::NoToken | Denial::UnknownToken => call.refuse_as(NO_AUTH, "unauthenticated"),
-        Denial::Role => {
+        Denial::Role { .. } => {
             let command = command.to_ascii_lowercase();
             let text =
                 format!("NOPERM User {name} has no permissions to run the '{command}' command");

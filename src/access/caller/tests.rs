@@ -23,6 +23,10 @@ fn asked(tokens: &Tokens, caller: &mut Caller, header: Option<&str>, line: &str)
     caller.check_demand(&route(method, path)).err()
 }
 
+fn lacks(has: Role, needs: Needs) -> Option<Denial> {
+    Some(Denial::Role { has, needs })
+}
+
 #[test]
 fn a_token_allows_what_its_role_and_tags_say() {
     let tokens = Tokens::new(file(""));
@@ -40,7 +44,7 @@ fn a_token_allows_what_its_role_and_tags_say() {
         (Some("Bearer s3cret"), "GET /v1/segment/pay%zz", Some(Denial::Tags)),
         (Some("Bearer s3cret"), "GET /v1/snowflake", None),
         (Some("Bearer s3cret"), "GET /v1/snowflake/17", None),
-        (Some("Bearer s3cret"), "GET /v1/tags/pay", Some(Denial::Role)),
+        (Some("Bearer s3cret"), "GET /v1/tags/pay", lacks(Role::Issue, Needs::Read)),
         (Some("Bearer s3cret"), "GET /livez", None),
         (Some("Bearer s3cre"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
         (Some("Bearer s3crett"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
@@ -48,18 +52,18 @@ fn a_token_allows_what_its_role_and_tags_say() {
         (Some("Basic s3cret"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
         (Some("s3cret"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
         (Some("Bearer s3cret see"), "GET /v1/tags", Some(Denial::UnknownToken)),
-        (Some("Bearer see"), "GET /v1/segment/pay", Some(Denial::Role)),
+        (Some("Bearer see"), "GET /v1/segment/pay", lacks(Role::Read, Needs::Issue)),
         (Some("Bearer see"), "HEAD /v1/tags", None),
         (Some("Bearer see"), "OPTIONS /v1/cluster/nodes", None),
         (Some("Bearer see"), "GET /nothing", None),
-        (Some("Bearer see"), "POST /v1/tags", Some(Denial::Role)),
-        (Some("Bearer see"), "BREW /livez", Some(Denial::Role)),
+        (Some("Bearer see"), "POST /v1/tags", lacks(Role::Read, Needs::Admin)),
+        (Some("Bearer see"), "BREW /livez", lacks(Role::Read, Needs::Admin)),
         (Some("Bearer copy"), "GET /v1/backup", None),
         (Some("Bearer copy"), "GET /livez", None),
-        (Some("Bearer copy"), "GET /v1/snowflake/17", Some(Denial::Role)),
-        (Some("Bearer copy"), "GET /metrics", Some(Denial::Role)),
-        (Some("Bearer copy"), "GET /nothing", Some(Denial::Role)),
-        (Some("Bearer see"), "GET /v1/backup", Some(Denial::Role)),
+        (Some("Bearer copy"), "GET /v1/snowflake/17", lacks(Role::Backup, Needs::AnyRole)),
+        (Some("Bearer copy"), "GET /metrics", lacks(Role::Backup, Needs::Read)),
+        (Some("Bearer copy"), "GET /nothing", lacks(Role::Backup, Needs::Read)),
+        (Some("Bearer see"), "GET /v1/backup", lacks(Role::Read, Needs::Backup)),
         (Some("Bearer do"), "GET /v1/backup", None),
         (Some("Bearer do"), "GET /v1/segment/any", None),
         (Some("Bearer do"), "DELETE /v1/cluster/nodes/3", None),
