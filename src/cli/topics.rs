@@ -39,22 +39,42 @@ pub(super) fn run(args: &HelpArgs, root: Command) -> Result<(), Failure> {
             return print(&without_links(&section));
         }
     }
+    let commands = commands(&root, "");
     let words = args.words.iter().map(String::as_str);
     match root.try_get_matches_from(["mintleaf"].into_iter().chain(words).chain(["--help"])) {
         Err(help) if help.kind() == ErrorKind::DisplayHelp => {
             print_styled(&help.render().ansi().to_string())
         }
-        _ => Err(unknown(&args.words.join(" "))),
+        _ => Err(unknown(&args.words.join(" "), &commands)),
     }
 }
 
-fn unknown(word: &str) -> Failure {
+/// The failure about a word that is neither a command nor a topic: it names those whose name has it, or else the one whose
+/// name is most like it.
+fn unknown(word: &str, commands: &[String]) -> Failure {
     let topics = topics();
-    let near = nearest(word, topics.iter().map(String::as_str));
-    let near = near.map_or(String::new(), |near| format!(": did you mean {near}?"));
+    let known = || commands.iter().chain(&topics).map(String::as_str);
+    let mut near: Vec<&str> = known().filter(|name| name.contains(word)).collect();
+    if word.is_empty() || near.is_empty() {
+        near = nearest(word, known()).into_iter().collect();
+    }
+    let near = match &near[..] {
+        [] => String::new(),
+        near => format!(": did you mean {}?", near.join(" or ")),
+    };
     let why = format!("there is no command or topic {}{near}", shown(word));
     Failure::hinting(why, "mintleaf --help lists the commands, mintleaf help topics the topics")
         .exiting(2)
+}
+
+/// The names of all commands, those below others with what stands before them: `tag create`.
+fn commands(of: &Command, before: &str) -> Vec<String> {
+    let named = |command: &Command| {
+        let name = format!("{before}{}", command.get_name());
+        let below = commands(command, &format!("{name} "));
+        [vec![name], below].concat()
+    };
+    of.get_subcommands().flat_map(named).collect()
 }
 
 /// The headings of a page below its title, each with the line that it is on and its level.

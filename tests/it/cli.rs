@@ -270,6 +270,9 @@ fn every_topic_that_a_message_names_is_in_the_binary() {
         assert!(printed(&run(&["help", topic])).len() > 100, "{topic}");
     }
     assert_fails(&run(&["help", "quorum-los"]), 2, "did you mean quorum-loss?");
+    assert_fails(&run(&["help", "quorum"]), 2, "did you mean quorum-loss?");
+    assert_fails(&run(&["help", "impot"]), 2, "did you mean import?");
+    assert_fails(&run(&["help", "tag", "creat"]), 2, "did you mean tag create?");
     assert_fails(&run(&["help", "tag", "quorum-loss"]), 2, "no command or topic");
 }
 
