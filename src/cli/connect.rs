@@ -45,16 +45,29 @@ impl Connect {
     /// # Errors
     /// When the token, or a file that https needs, cannot be used.
     pub(super) fn open(self) -> Result<(Client, bool), Failure> {
-        let token = match (self.token, self.token_file) {
+        let token = self.shown_token()?;
+        Ok((Client::new(self.urls, token, &self.tls)?, self.json))
+    }
+
+    /// The token to show, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(super) fn shown_token(&self) -> Result<Option<ShownToken>, Failure> {
+        match (&self.token, &self.token_file) {
             (Some(_), Some(_)) => {
                 let why = "--token and --token-file (or MINTLEAF_TOKEN and MINTLEAF_TOKEN_FILE) are both given: give one \
                            of them";
-                return Err(Failure::new(why).exiting(2));
+                Err(Failure::new(why).exiting(2))
             }
-            (None, Some(file)) => Some(token_in(&file)?),
-            (token, None) => token,
-        };
-        Ok((Client::new(self.urls, token, &self.tls)?, self.json))
+            (None, Some(file)) => token_in(file).map(Some),
+            (token, None) => Ok(token.clone()),
+        }
+    }
+
+    /// The same, without a token.
+    pub(super) fn without_token(self) -> Self {
+        Self { token: None, token_file: None, ..self }
     }
 
     /// The same, but if no node other than the default is named, the one at `own` is asked.

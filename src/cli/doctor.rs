@@ -35,6 +35,14 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
         findings.push(machine::disk(&config.data));
         files::keys(config, &mut findings);
     }
+    let connect = match connect.shown_token() {
+        Ok(_) => connect,
+        Err(failure) => {
+            let hint = "the nodes are asked without a token";
+            findings.push(Finding::bad("token", failure.detail, hint));
+            connect.without_token()
+        }
+    };
     let (mut client, json) = connect.clone().open()?;
     if let Some(config) = &config {
         network::ports(config, &client, &mut findings).await;

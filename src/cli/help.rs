@@ -77,7 +77,7 @@ Examples:
   mintleaf doctor --data data-1 --url http://a.example:8080
 
 It takes the settings of `mintleaf serve`, changes nothing, and may run beside a node. A failed check means that a \
-node cannot do its work, and the exit code is then 1; a warning deserves a look.";
+node, or this command, cannot do its work, and the exit code is then 1; a warning deserves a look.";
 
 /// Below those of `dev`.
 pub(super) const DEV: &str = "\

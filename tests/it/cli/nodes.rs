@@ -182,6 +182,22 @@ fn tags_are_listed_by_prefix_and_created_unless_they_exist() {
     assert_eq!(json_of(&new)["step"], 5);
 }
 
+#[test]
+fn doctor_goes_on_without_a_token_that_it_cannot_read() {
+    let dev = mintleaf().dev();
+    let [http, raft] = [Port::claim().addr(), Port::claim().addr()].map(|at| at.to_string());
+    let data = dev.dir().join("none").display().to_string();
+    let mut command = mintleaf().command();
+    command.args(["doctor", "--json", "--node-id", "1", "--http", &http, "--raft", &raft]);
+    command.args(["--data", &data, "--url", &dev.url()]).env("MINTLEAF_TOKEN_FILE", "/no/such");
+    let finished = Finished::of(&mut command);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(statuses(&report, "token"), ["failed"], "{report}");
+    assert_eq!(statuses(&report, "cluster"), ["ok"], "{report}");
+    assert_eq!(statuses(&report, "disk").len(), 1, "{report}");
+}
+
 /// The status of each check of this name.
 fn statuses(report: &Value, check: &str) -> Vec<String> {
     let checks = report["checks"].as_array().unwrap().iter();
