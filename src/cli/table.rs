@@ -17,7 +17,7 @@ const WRAPPED_MIN: u16 = 16;
 const SHORTENED_MIN: usize = 12;
 
 /// Rows under a head. If they do not fit the terminal, cells are wrapped if that is allowed; next, columns are left out
-/// if that is allowed, and then cells are shortened if that is; finally, each row becomes a list of its fields. Output
+/// if that is allowed, with a line that names them, and then cells are shortened if that is; finally, each row becomes a list of its fields. Output
 /// that does not go to a terminal is never cut.
 pub(super) struct TextTable<const N: usize> {
     head: [&'static str; N],
@@ -84,16 +84,17 @@ impl<const N: usize> TextTable<N> {
         let Some(width) = width else { return (self.drawn(&[], None, usize::MAX), true) };
         let fits = |text: &str| text.lines().all(|line| columns(line) <= usize::from(width));
         for left_out in 0..=self.dispensable.len() {
-            let text = self.drawn(&self.dispensable[..left_out], Some(width), usize::MAX);
+            let left_out = &self.dispensable[..left_out];
+            let text = self.drawn(left_out, Some(width), usize::MAX);
             if fits(&text) {
-                return (text, true);
+                return (text + &about(left_out), true);
             }
         }
         let shortened = |columns: usize| self.drawn(self.dispensable, Some(width), columns);
         let lengths: Vec<usize> = (SHORTENED_MIN..self.longest()).collect();
         match lengths.partition_point(|length| fits(&shortened(*length))) {
             0 => (self.listed(width), false),
-            fitting => (shortened(lengths[fitting - 1]), true),
+            fitting => (shortened(lengths[fitting - 1]) + &about(self.dispensable), true),
         }
     }
 
@@ -145,6 +146,14 @@ impl<const N: usize> TextTable<N> {
             ended(&table)
         };
         self.rows.iter().map(record).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A line that names the columns that were left out; empty if none were.
+fn about(left_out: &[&str]) -> String {
+    match left_out {
+        [] => String::new(),
+        _ => format!("not shown, for lack of width: {}\n", left_out.join(", ")),
     }
 }
 
@@ -312,7 +321,10 @@ mod tests {
             table.fitted(Some(36)).0,
             "NODE  HTTP            RAFT\n1     127.0.0.1:8081  127.0.0.1:9081\n"
         );
-        assert_eq!(table.fitted(Some(35)).0, "NODE  HTTP\n1     127.0.0.1:8081\n");
+        assert_eq!(
+            table.fitted(Some(35)).0,
+            "NODE  HTTP\n1     127.0.0.1:8081\nnot shown, for lack of width: RAFT\n"
+        );
     }
 
     #[test]

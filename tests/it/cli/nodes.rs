@@ -183,6 +183,22 @@ fn tags_are_listed_by_prefix_and_created_unless_they_exist() {
 }
 
 #[test]
+fn a_narrow_terminal_is_told_which_columns_it_lacks() {
+    let dev = mintleaf().dev();
+    let shown = |columns: &str| {
+        let mut command = mintleaf().command();
+        command.args(["cluster", "status", "--url", &dev.url()]).env("COLUMNS", columns);
+        printed(&Finished::of(&mut command)).to_owned()
+    };
+    let lacks = "not shown, for lack of width: ";
+    assert!(!shown("200").contains(lacks));
+    let narrow = (60..120).map(|columns| shown(&columns.to_string()));
+    let mut said =
+        narrow.filter_map(|text| Some(text.split_once(lacks)?.1.lines().next()?.to_owned()));
+    assert_eq!(said.next_back().as_deref(), Some("ZONE"));
+}
+
+#[test]
 fn doctor_goes_on_without_a_token_that_it_cannot_read() {
     let dev = mintleaf().dev();
     let [http, raft] = [Port::claim().addr(), Port::claim().addr()].map(|at| at.to_string());
