@@ -106,6 +106,11 @@ async fn ask_members(client: &Client, cluster: &mut Value) {
             let asked = async {
                 let client = client.of_member(&address, MEMBER_MAX)?;
                 let view = client.get("/v1/cluster").await?;
+                if view["cluster_id"].is_null() {
+                    return Err(Failure::new(format!(
+                        "the node at {address} belongs to no cluster yet"
+                    )));
+                }
                 if view["cluster_id"] != cluster_id {
                     return Err(Failure::new(format!("a node of another cluster is at {address}")));
                 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use serde_json::{Value, json};
 
 use super::{ask, assert_fails, json_of, printed, run};
-use crate::harness::{Finished, Port, eventually, mintleaf, secs};
+use crate::harness::{Finished, Port, Process, eventually, mintleaf, secs};
 
 /// The entry of a node in a list of nodes.
 #[track_caller]
@@ -180,6 +180,30 @@ fn tags_are_listed_by_prefix_and_created_unless_they_exist() {
     assert_eq!(other.stderr, "warning: pay exists, and its step is 1000 and not 5\n");
     let new = ask(&dev, &["tag", "create", "new", "--if-not-exists", "--step", "5", "--json"]);
     assert_eq!(json_of(&new)["step"], 5);
+}
+
+#[test]
+fn cluster_status_tells_a_node_without_a_cluster_from_one_of_another() {
+    let mut cluster = mintleaf().cluster(3);
+    cluster.kill(3);
+    let [http, raft] = [cluster.api(3).0.to_string(), cluster.raft(3).to_string()];
+    let waits = |http: &str, raft: &str, peers: &str| {
+        let mut command = mintleaf().command();
+        let dir = tempfile::tempdir_in(cluster.dir()).unwrap().keep();
+        command.args(["serve", "--node-id", "3", "--http", http, "--raft", raft]);
+        command.args(["--peers", &format!("3={raft}{peers}"), "--data"]).arg(&dir);
+        Process::start("the other node", &mut command, &dir.with_extension("log")).unwrap()
+    };
+    let url = cluster.api(1).0.to_string();
+    for (peers, says) in
+        [(",9=127.0.0.1:9", "belongs to no cluster yet"), ("", "a node of another cluster is at")]
+    {
+        let _other = waits(&http, &raft, peers);
+        eventually(says, secs(10), || {
+            let status = run(&["cluster", "status", "--url", &url]);
+            status.stdout.contains(says).then_some(())
+        });
+    }
 }
 
 #[test]
