@@ -111,18 +111,25 @@ pub enum InvalidTag {
     Dots,
 }
 
+impl InvalidTag {
+    /// The bound, as a sentence about a name of this kind: other things than tags have names by the same rules.
+    pub fn of(self, kind: &str) -> String {
+        match self {
+            Self::Empty => format!("{kind} must not be empty"),
+            Self::TooLong => format!("{kind} must have at most {TAG_CHARS_MAX} characters"),
+            Self::ControlCharacter => format!("{kind} must not contain control characters"),
+            Self::Blank => format!("{kind} must not begin or end with a blank"),
+            Self::FormatCharacter => format!(
+                "{kind} must not contain format characters, such as zero-width ones or line separators"
+            ),
+            Self::Dots => format!("{kind} must not be . or .., which paths cannot hold"),
+        }
+    }
+}
+
 impl fmt::Display for InvalidTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("tag must not be empty"),
-            Self::TooLong => write!(f, "tag must have at most {TAG_CHARS_MAX} characters"),
-            Self::ControlCharacter => f.write_str("tag must not contain control characters"),
-            Self::Blank => f.write_str("tag must not begin or end with a blank"),
-            Self::FormatCharacter => f.write_str(
-                "tag must not contain format characters, such as zero-width ones or line separators",
-            ),
-            Self::Dots => f.write_str("tag must not be . or .., which paths cannot hold"),
-        }
+        f.write_str(&self.of("tag"))
     }
 }
 

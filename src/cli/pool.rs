@@ -81,7 +81,10 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
         PoolCommand::Delete { name, yes } => {
             confirm(&format!("Delete the pool {name}?"), yes)?;
             client.change(Method::DELETE, &path(&name), None).await?;
-            if json { Ok(()) } else { print(&format!("deleted {name}\n")) }
+            match json {
+                true => print_json(&json!({ "pool": name, "deleted": true })),
+                false => print(&format!("deleted {name}\n")),
+            }
         }
     }
 }

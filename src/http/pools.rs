@@ -200,7 +200,7 @@ fn pool(uri: &Uri) -> Result<BizTag, Problem> {
     let name = uri.path().split('/').nth(3).and_then(path_segment::decode);
     let malformed = || Problem::invalid("pool", "has %-escapes that are malformed or not UTF-8");
     let name = name.ok_or_else(malformed)?;
-    BizTag::parse(&name).map_err(|error| Problem::invalid("pool", error))
+    BizTag::parse(&name).map_err(|error| Problem::invalid_argument(error.of("pool")))
 }
 
 /// The lease that a path ends with, as [`LeaseBody`] has named it.

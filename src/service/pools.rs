@@ -76,7 +76,7 @@ impl PoolService {
         workers: WorkerPool,
         taken: Option<Option<WorkerPool>>,
     ) -> Result<(), Error> {
-        pool.check_new()?;
+        pool.check_new().map_err(|error| Error::invalid("pool", error.of("pool")))?;
         self.administer(actor, Change::SetPool { pool: pool.clone(), workers, taken }).await
     }
 

@@ -92,6 +92,22 @@ fn a_worker_id_is_leased_renewed_given_back_and_leased_again_above_what_was_stam
 }
 
 #[test]
+fn a_refused_name_of_a_pool_is_called_that_of_a_pool_and_a_deletion_answers_in_json() {
+    let node = mintleaf().dev();
+    let api = node.api();
+    for (name, fault) in [("%20a", "begin or end with a blank"), ("a%00", "contain control")] {
+        let refused = put(api, name, "7").json();
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.starts_with(&format!("pool must not {fault}")), "{detail}");
+    }
+    put(api, "shops", "7").ok();
+    let mut delete = mintleaf().command();
+    delete.args(["pool", "delete", "shops", "--yes", "--json", "--url", &node.url()]);
+    let deleted: Value = serde_json::from_str(&Finished::of(&mut delete).stdout).unwrap();
+    assert_eq!(deleted, json!({ "pool": "shops", "deleted": true }));
+}
+
+#[test]
 fn worker_ids_that_run_elsewhere_are_not_leased_and_every_page_shows_them() {
     let node = mintleaf().dev();
     let api = node.api();
