@@ -37,10 +37,27 @@ impl<S: Sync> FromRequest<S> for Fields {
         if !is_json(&head.headers) {
             return Err(Problem::not_json());
         }
-        if declared_length(&head.headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
-            return Err(Problem::too_large(BODY_BYTES_MAX));
+        Self::parse(&bounded(&head.headers, body).await?)
+    }
+}
+
+/// The fields of a request that may come without a body: then it has none of them.
+#[derive(Debug)]
+pub(super) struct OptionalFields(pub(super) Fields);
+
+impl<S: Sync> FromRequest<S> for OptionalFields {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        let bytes = bounded(&head.headers, body).await?;
+        if bytes.is_empty() {
+            return Ok(Self(Fields(Vec::new())));
         }
-        Self::parse(&collected(body).await?)
+        if !is_json(&head.headers) {
+            return Err(Problem::not_json());
+        }
+        Fields::parse(&bytes).map(Self)
     }
 }
 
@@ -222,6 +239,14 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A whole body, unless its head says that it is too long.
+async fn bounded(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    if declared_length(headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(Problem::too_large(BODY_BYTES_MAX));
+    }
+    collected(body).await
 }
 
 /// A whole body, within its bounds.

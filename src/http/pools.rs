@@ -12,7 +12,7 @@ use mintleaf_core::tag::BizTag;
 use serde::Serialize;
 
 use super::access::Sender;
-use super::body::{Fields, required};
+use super::body::{Fields, OptionalFields, required};
 use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
@@ -116,8 +116,9 @@ pub(super) async fn delete(
 pub(super) async fn lease(
     State(service): Pools,
     uri: Uri,
-    mut fields: Fields,
+    OptionalFields(mut fields): OptionalFields,
 ) -> Result<(StatusCode, Json<LeaseBody>), Problem> {
+    Query::parse(uri.query())?.finish()?;
     let pool = pool(&uri)?;
     let seconds = seconds(&mut fields)?;
     let holder = fields.text("holder")?.unwrap_or_default();
@@ -129,8 +130,9 @@ pub(super) async fn lease(
 pub(super) async fn renew(
     State(service): Pools,
     uri: Uri,
-    mut fields: Fields,
+    OptionalFields(mut fields): OptionalFields,
 ) -> Result<Json<LeaseBody>, Problem> {
+    Query::parse(uri.query())?.finish()?;
     let (pool, name) = (pool(&uri)?, lease_name(&uri)?);
     let seconds = seconds(&mut fields)?;
     fields.finish()?;

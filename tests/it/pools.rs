@@ -92,6 +92,24 @@ fn a_worker_id_is_leased_renewed_given_back_and_leased_again_above_what_was_stam
 }
 
 #[test]
+fn a_lease_needs_no_body() {
+    let node = mintleaf().dev();
+    let api = node.api();
+    put(api, "shops", "7").ok();
+    let bare = |path: &str| api.send(&Method::POST, path, &[], "");
+    let given = bare("/v1/pools/shops/leases");
+    assert_eq!(given.status, 201);
+    let first = read(&given.json());
+    assert_eq!(first.until_ms - first.from_ms, 60_000);
+    let path = format!("/v1/pools/shops/leases/{}", first.name);
+    assert!(read(&bare(&path).ok()).until_ms >= first.until_ms);
+    assert_eq!(bare("/v1/pools/shops/leases?seconds=5").status, 400);
+    // A body is not guessed at.
+    let form = api.send(&Method::POST, "/v1/pools/shops/leases", &[], "seconds=5");
+    assert_eq!(form.problem(), (415, "unsupported_media_type".to_owned()));
+}
+
+#[test]
 fn a_refused_name_of_a_pool_is_called_that_of_a_pool_and_a_deletion_answers_in_json() {
     let node = mintleaf().dev();
     let api = node.api();
