@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 
 use super::access::Sender;
-use super::body::{Fields, required};
+use super::body::{Fields, OptionalFields, required};
 use super::key;
 use super::problem::Problem;
 use super::query::Query;
@@ -40,15 +40,19 @@ pub(super) async fn add(
     Ok(Json(service.add_node(sender.actor(), NewMember { id, raft, http, voter, force }).await?))
 }
 
-/// Removes a node, with `?force=true` also where the change may never be committed.
+/// Removes a node, with `?force=true` or `"force": true` also where the change may never be committed.
 pub(super) async fn remove(
     State(service): Cluster,
     sender: Sender,
     uri: Uri,
+    OptionalFields(mut fields): OptionalFields,
 ) -> Result<StatusCode, Problem> {
     let mut query = Query::parse(uri.query())?;
-    let force = query.choice("force", [("true", true), ("false", false)])?.unwrap_or(false);
+    let of_query = query.choice("force", [("true", true), ("false", false)])?;
     query.finish()?;
+    let of_body = fields.flag("force")?;
+    fields.finish()?;
+    let force = of_query == Some(true) || of_body == Some(true);
     service.remove_node(sender.actor(), key::node_id(uri.path())?, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }

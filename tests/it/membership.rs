@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -325,6 +326,9 @@ fn impossible_changes_are_refused_with_the_reason() {
     let last = remove(&cluster, 1, 1);
     assert_eq!(last.problem(), (409, "conflict".to_owned()));
     assert!(last.text().contains("last voter"), "{last:?}");
+    let json = [("content-type", "application/json")];
+    let unknown = api.send(&Method::DELETE, "/v1/cluster/nodes/7", &json, r#"{"forse":true}"#);
+    assert_eq!(unknown.problem(), (400, "invalid_argument".to_owned()));
     for (body, named) in [
         (json!({ "raft": "127.0.0.1:1" }), "id"),
         (json!({ "id": 0, "raft": "127.0.0.1:1" }), "id"),

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Finished, eventually, mintleaf, secs};
@@ -108,7 +109,10 @@ fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
 
     // When forced, it stops the cluster, and each half of the change is judged separately.
-    let forced = thread::spawn(move || api.delete(&format!("{path}?force=true")).status);
+    let forced = thread::spawn(move || {
+        let json = [("content-type", "application/json")];
+        api.send(&Method::DELETE, &path, &json, r#"{"force":true}"#).status
+    });
     let reason = eventually("the loss to be noticed", secs(15), || {
         let reasons = api.try_get("/readyz").ok()?.json()["reasons"].to_string();
         reasons.contains("no_quorum: ").then_some(reasons)
