@@ -36,15 +36,16 @@ pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
 
 use crate::limits::{HIDDEN_DIGITS, ID_END};
 
-/// Whether a tag is one sequence of ids, a counter for each of many keys, or a register. It is on the wire:
+/// Whether a tag is one sequence of ids, a counter for each of many keys, or a register, by the names that users know.
+/// It is on the wire:
 /// `core/src/state/level.rs` says how a variant is added.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Kind {
-    /// One sequence of ids for all callers.
+    /// One sequence of ids for all callers, reserved in segments.
     #[default]
-    Ids,
+    Segment,
     /// A counter for each key, which rises strictly.
-    Keys,
+    Sequence,
     /// Numbers without a gap, each given to a key for good.
     Register,
 }
@@ -128,13 +129,13 @@ impl ShapeError {
 
 impl Kind {
     /// Every kind, the one of plain tags first.
-    pub const ALL: [Self; 3] = [Self::Ids, Self::Keys, Self::Register];
+    pub const ALL: [Self; 3] = [Self::Segment, Self::Sequence, Self::Register];
 
     /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Ids => "segment",
-            Self::Keys => "sequence",
+            Self::Segment => "segment",
+            Self::Sequence => "sequence",
             Self::Register => "register",
         }
     }
@@ -174,7 +175,7 @@ impl Shape {
     /// The first fields that do not go together, or the first bound that is broken.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Self { kind, order, period, format, hidden } = self;
-        if *kind == Kind::Keys {
+        if *kind == Kind::Sequence {
             let given = [
                 ("order", *order != Order::Trend),
                 ("period", period.is_some()),
@@ -242,15 +243,15 @@ impl Shape {
 
     /// Whether any node may hold ids of the tag and hand them out by itself.
     pub fn is_held_by_nodes(&self) -> bool {
-        self.kind == Kind::Ids && self.order == Order::Trend
+        self.kind == Kind::Segment && self.order == Order::Trend
     }
 
     /// The number lines of the tag.
     pub fn lines(&self) -> LinesOf<'_> {
         match (self.kind, &self.period) {
-            (Kind::Keys, _) => LinesOf::Sections,
-            (Kind::Ids | Kind::Register, Some(period)) => LinesOf::Periods(period),
-            (Kind::Ids | Kind::Register, None) => LinesOf::Whole,
+            (Kind::Sequence, _) => LinesOf::Sections,
+            (Kind::Segment | Kind::Register, Some(period)) => LinesOf::Periods(period),
+            (Kind::Segment | Kind::Register, None) => LinesOf::Whole,
         }
     }
 
@@ -273,7 +274,7 @@ impl Shape {
     /// Whether consecutive numbers of a line stand for consecutive ids, so that a range stands for all of them.
     pub fn has_consecutive_ids(&self) -> bool {
         match self.kind {
-            Kind::Ids | Kind::Keys | Kind::Register => self.hidden.is_none(),
+            Kind::Segment | Kind::Sequence | Kind::Register => self.hidden.is_none(),
         }
     }
 

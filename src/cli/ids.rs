@@ -86,7 +86,7 @@ fn explained(refused: Failure, tag: &str) -> Failure {
             format!("{} is a {kind}: its numbers belong to keys", shown(tag)),
             format!("mintleaf {kind} next {} KEY takes one", word(tag)),
         ),
-        None => refused.about_tag(tag, Kind::Ids),
+        None => refused.about_tag(tag, Kind::Segment),
     }
 }
 

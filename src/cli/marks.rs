@@ -45,7 +45,7 @@ pub(super) fn print(state: &State) -> Result<(), Failure> {
         };
         let number = match kind {
             Kind::Register => mark.saturating_sub(1),
-            Kind::Ids | Kind::Keys => mark,
+            Kind::Segment | Kind::Sequence => mark,
         };
         text += &row([tag.as_str(), &line, &number.to_string(), kind.name()])?;
         if at % ROWS_AT_ONCE == 0 {
@@ -115,7 +115,7 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
         format!("{} is not the last number of {}", shown(last), shown(tag.as_str()))
     })?;
     let shape = state.shape(tag.as_str());
-    let has = shape.map_or(Kind::Ids, |shape| shape.kind);
+    let has = shape.map_or(Kind::Segment, |shape| shape.kind);
     match kind {
         [] => {}
         [kind] if kind.is_empty() || *kind == has.name() => {}
@@ -131,8 +131,8 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
     }
     let name = match (line.is_empty(), has) {
         (true, _) => Some(LineName::Whole),
-        (false, Kind::Keys) => line.parse().ok().map(LineName::Section),
-        (false, Kind::Ids | Kind::Register) => {
+        (false, Kind::Sequence) => line.parse().ok().map(LineName::Section),
+        (false, Kind::Segment | Kind::Register) => {
             line.parse().ok().map(PeriodNumber).map(LineName::Period)
         }
     };

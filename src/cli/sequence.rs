@@ -52,7 +52,7 @@ pub(super) async fn run(
     match command {
         SequenceCommand::Next { of, count } => {
             let numbers = take(&of.path(), count, client).await;
-            let numbers = numbers.map_err(|refused| refused.about_tag(&of.tag, Kind::Keys))?;
+            let numbers = numbers.map_err(|refused| refused.about_tag(&of.tag, Kind::Sequence))?;
             let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
             if json {
                 let KeyArgs { tag, key } = of;
@@ -64,7 +64,7 @@ pub(super) async fn run(
         }
         SequenceCommand::Last { of } => {
             let answer = client.get(&format!("{}/last", of.path())).await;
-            let answer = answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Keys))?;
+            let answer = answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Sequence))?;
             if json {
                 return print_json(&answer);
             }

@@ -228,7 +228,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
         }
         TagCommand::Get { name } => {
             let tag = client.get(&path(&name)).await;
-            show(&tag.map_err(|refused| refused.about_tag(&name, Kind::Ids))?, json)
+            show(&tag.map_err(|refused| refused.about_tag(&name, Kind::Segment))?, json)
         }
         TagCommand::Update(args) => update(args, client, json).await,
         TagCommand::Freeze { name, .. } => {
@@ -241,7 +241,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
         TagCommand::Delete { name, yes } => {
             confirm(&format!("Delete the tag {name}? Callers get no more ids from it."), yes)?;
             let deleted = client.change(Method::DELETE, &path(&name), None).await;
-            deleted.map_err(|refused| refused.about_tag(&name, Kind::Ids))?;
+            deleted.map_err(|refused| refused.about_tag(&name, Kind::Segment))?;
             match json {
                 true => print_json(&json!({ "tag": name, "deleted": true })),
                 false => print(&format!("deleted {name}\n")),
@@ -273,7 +273,7 @@ async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Fai
 
 async fn update_one(name: &str, body: &Value, client: &Client, json: bool) -> Result<(), Failure> {
     let updated = client.change(Method::PATCH, &path(name), Some(body)).await;
-    let tag = updated.map_err(|refused| refused.about_tag(name, Kind::Ids))?;
+    let tag = updated.map_err(|refused| refused.about_tag(name, Kind::Segment))?;
     if body.get("max_id").is_some() {
         warn_of_doubles(&tag);
     }

@@ -193,7 +193,7 @@ impl IdService {
                     let taken = self.take_of_leader(&lines, call).await?;
                     taken.inspect(|_| lines.count_taken(count))
                 }
-                Source::Keys(_) => return Err(Error::of_keys(tag, Kind::Keys)),
+                Source::Keys(_) => return Err(Error::of_keys(tag, Kind::Sequence)),
                 Source::Register(_) => return Err(Error::of_keys(tag, Kind::Register)),
             };
             if let Some(taken) = taken {
@@ -714,7 +714,7 @@ impl IdService {
                 let loss = QuorumLoss::without_leader(&self.replica.node().status());
                 return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
             }
-            Source::Keys(_) => return Err(Error::of_keys(tag.as_str(), Kind::Keys)),
+            Source::Keys(_) => return Err(Error::of_keys(tag.as_str(), Kind::Sequence)),
             Source::Register(_) => return Err(Error::of_keys(tag.as_str(), Kind::Register)),
         };
         slot.would_admit(count)?;

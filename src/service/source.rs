@@ -57,8 +57,8 @@ impl Source {
         let lines = Arc::new(Lines::new(row, shape, clock)?);
         Ok(match shape.kind {
             Kind::Register => Self::Register(lines),
-            Kind::Ids | Kind::Keys if shape.needs_leadership() => Self::Strict(lines),
-            Kind::Ids | Kind::Keys => Self::Trend(lines),
+            Kind::Segment | Kind::Sequence if shape.needs_leadership() => Self::Strict(lines),
+            Kind::Segment | Kind::Sequence => Self::Trend(lines),
         })
     }
 

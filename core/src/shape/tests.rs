@@ -39,7 +39,7 @@ fn what_makes_sense_together_is_a_shape_and_all_else_names_both_fields() {
             shape.format = format("{period}-{id}");
         }
         let shape = shape.completed();
-        let is_sequence = shape.kind == Kind::Keys;
+        let is_sequence = shape.kind == Kind::Sequence;
         let (has_period, is_hidden) = (shape.period.is_some(), shape.hidden.is_some());
         let is_more =
             shape.order == Order::Strict || shape.format.is_some() || has_period || is_hidden;

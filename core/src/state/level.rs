@@ -43,9 +43,9 @@ pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
 pub(super) fn level_of(shape: &Shape) -> u32 {
     // No pattern is `_`, so that a new variant does not compile before it has its level.
     match (shape.kind, shape.order, shape.period.as_ref().map(|period| period.length)) {
-        (Kind::Ids, Order::Trend, None) if shape.is_plain() => 1,
+        (Kind::Segment, Order::Trend, None) if shape.is_plain() => 1,
         (
-            Kind::Ids | Kind::Keys,
+            Kind::Segment | Kind::Sequence,
             Order::Trend | Order::Strict,
             None | Some(PeriodLength::Day | PeriodLength::Month | PeriodLength::Year),
         ) => SHAPES,

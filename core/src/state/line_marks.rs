@@ -15,7 +15,7 @@ impl State {
     pub fn line_marks(&self) -> impl Iterator<Item = LineMark> {
         self.entries.after(None).flat_map(|tag| {
             let shaped = self.shaped.get(tag.name);
-            let kind = shaped.map_or(Kind::Ids, |shaped| shaped.shape().kind);
+            let kind = shaped.map_or(Kind::Segment, |shaped| shaped.shape().kind);
             let whole = || vec![(LineName::Whole, tag.entry.max_id())];
             let lines = shaped.and_then(ShapedEntry::lines).unwrap_or_else(whole);
             let tag = tag.tag();

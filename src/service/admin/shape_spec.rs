@@ -134,7 +134,7 @@ mod tests {
     fn a_start_is_for_lines_whose_numbers_are_shown() {
         let period = ShapeSpec { period: Some(PeriodLength::Year), ..ShapeSpec::default() };
         assert_eq!(outcome(&period, 2), "start must be 1 with period and format");
-        let sequence = ShapeSpec { kind: Kind::Keys, ..ShapeSpec::default() };
+        let sequence = ShapeSpec { kind: Kind::Sequence, ..ShapeSpec::default() };
         assert_eq!(outcome(&sequence, 2), "start must be 1 with kind sequence");
         let strict = ShapeSpec { order: Order::Strict, ..ShapeSpec::default() };
         assert!(strict.shape(2, KEY).is_ok());

@@ -411,7 +411,7 @@ async fn the_leader_refuses_a_member_ids_of_a_tag_that_it_knows_to_be_frozen() {
     let mut strict = TagSpec { step: Some(1_000), ..TagSpec::default() };
     strict.shape.order = Order::Strict;
     let mut keys = TagSpec::default();
-    keys.shape.kind = Kind::Keys;
+    keys.shape.kind = Kind::Sequence;
     for (name, spec) in [("strict", strict.clone()), ("free", strict), ("keys", keys)] {
         services.tags.create(&actor, named(name), spec).await.unwrap();
     }

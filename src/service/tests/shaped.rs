@@ -237,7 +237,7 @@ async fn many_keys_of_a_sequence_with_the_longest_name_get_their_numbers_at_once
     let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms("2026-11-21T12:00:00Z")));
     let mut node = open(&dir, &clock, (0, 0)).await;
     let name = "\u{10ffff}".repeat(TAG_CHARS_MAX);
-    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
     assert!(matches!(create(&node, &name, &sequence).await, Response::ShapedTag { .. }));
     // Nearly every key falls into a section that no other key falls into, so the most grabs possible are proposed
     // together.

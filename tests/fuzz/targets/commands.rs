@@ -213,7 +213,7 @@ fn shape(input: &mut Unstructured<'_>) -> Result<Shape> {
     let digits = *input.choose(&[5, 6, 18, 19])?;
     let hidden = Hidden { digits, key: HiddenKey(input.arbitrary()?) };
     let shape = Shape {
-        kind: *input.choose(&[Kind::Ids, Kind::Ids, Kind::Keys])?,
+        kind: *input.choose(&[Kind::Segment, Kind::Segment, Kind::Sequence])?,
         order: *input.choose(&[Order::Trend, Order::Strict])?,
         period: input.arbitrary::<bool>()?.then_some(period),
         format: input.arbitrary::<bool>()?.then_some(format),

@@ -122,8 +122,8 @@ impl Clients {
         let tag = BizTag::parse(tag).expect("a possible name");
         let step = match shape.kind {
             Kind::Register => None,
-            Kind::Keys => Some(STEP / 4),
-            Kind::Ids => Some(STEP),
+            Kind::Sequence => Some(STEP / 4),
+            Kind::Segment => Some(STEP),
         };
         let spec = TagSpec { step, shape, ..TagSpec::default() };
         serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
@@ -136,7 +136,7 @@ impl Clients {
         let plain = ShapeSpec::default();
         match tag {
             STRICT => Some(ShapeSpec { order: Order::Strict, ..plain }),
-            SEQUENCE => Some(ShapeSpec { kind: Kind::Keys, ..plain }),
+            SEQUENCE => Some(ShapeSpec { kind: Kind::Sequence, ..plain }),
             PERIODS => Some(ShapeSpec { period, time_zone, ..plain }),
             REGISTER => Some(ShapeSpec { kind: Kind::Register, ..plain }),
             REGISTER_OF_PERIODS => {

@@ -118,7 +118,7 @@ impl Oracle {
     pub(super) fn row_shown(&self, known: &mut Known, row: &TagRow, shape: Option<&Shape>) {
         let tag = row.tag.as_str();
         let has_one_line =
-            shape.is_none_or(|shape| shape.kind == Kind::Ids && shape.period.is_none());
+            shape.is_none_or(|shape| shape.kind == Kind::Segment && shape.period.is_none());
         if has_one_line {
             let line = known.lines.entry((tag.to_owned(), Part::Whole)).or_default();
             if row.max_id < line.max_id {

@@ -243,7 +243,7 @@ fn commands_and_changes_of_level_two_keep_their_bytes() {
     let number = PeriodNumber(202_611);
     let (start_ms, end_ms) = (1 << 40, (1 << 40) + 1);
     let by = Leadership { node_id: 3, nonce: u128::MAX, term: 9 };
-    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
     check([
         (
             create(shaped()),

@@ -36,7 +36,7 @@ pub(crate) fn shapes() -> Vec<Shape> {
     let text = |text| Some(TextFormat::parse(text).unwrap());
     let period = |length| Some(Period { length, time_zone: "Asia/Kolkata".into() });
     let hidden = |digits| Some(Hidden { digits, key: HiddenKey([digits; 32]) });
-    let mut shapes = vec![Shape { kind: Kind::Keys, ..plain.clone() }];
+    let mut shapes = vec![Shape { kind: Kind::Sequence, ..plain.clone() }];
     for order in [Order::Trend, Order::Strict] {
         let plain = Shape { order, ..plain.clone() };
         shapes.extend([
@@ -65,7 +65,7 @@ pub(crate) fn create_shaped(name: &str, shape: &Shape) -> Command {
 /// One tag of each kind of line, and a tombstone, each with numbers reserved.
 pub(crate) fn with_shapes() -> State {
     let strict = Shape { order: Order::Strict, ..Shape::default() };
-    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
     let hidden = Some(Hidden { digits: 12, key: HiddenKey([0xab; 32]) });
     let hidden = Shape { hidden, ..Shape::default() };
     let (mut state, daily) = daily(Order::Trend);
@@ -110,7 +110,7 @@ fn goes_back(shape: &Shape) -> bool {
 /// A line that a tag of this shape has.
 fn line_of(shape: &Shape, at: u32) -> Line {
     match (shape.kind, &shape.period) {
-        (Kind::Keys, _) => Line::Section(at as u16 % SECTIONS),
+        (Kind::Sequence, _) => Line::Section(at as u16 % SECTIONS),
         (_, Some(has)) => period(has.length, at),
         _ => Line::Whole,
     }

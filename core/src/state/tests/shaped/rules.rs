@@ -179,7 +179,7 @@ fn the_mark_that_is_shown_is_that_of_the_latest_period_or_the_highest_section() 
     granted(&mut state, grab("a", &shape, 2, 100));
     granted(&mut state, grab("a", &shape, 0, 200));
     assert_eq!(shown(&state), 101);
-    let shape = Shape { kind: Kind::Keys, ..Shape::default() };
+    let shape = Shape { kind: Kind::Sequence, ..Shape::default() };
     let mut state = fresh();
     state.apply(0, &create_shaped("a", &shape));
     granted(&mut state, grab("a", &shape, 9, 100));
@@ -260,7 +260,7 @@ fn a_restore_raises_every_kind_of_line() {
 
 #[test]
 fn a_sequence_with_every_section_in_use_and_the_longest_texts_fit_a_snapshot() {
-    let sequence = Shape { kind: Kind::Keys, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
     let mut state = fresh();
     state.apply(0, &create_shaped("all", &sequence));
     for section in 0..SECTIONS {
