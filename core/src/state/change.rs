@@ -255,7 +255,9 @@ impl Change {
             | Self::RaiseSnowflakeFloor { .. }
             | Self::ImportTag { .. } => 1,
             Self::CreateShapedTag { shape, .. } => level_of(shape),
-            Self::CreateBoundedTag { .. } | Self::UpdateBoundedTag { .. } => STEP_BOUNDS,
+            // It holds both, and an older member must be able to read both.
+            Self::CreateBoundedTag { shape, .. } => STEP_BOUNDS.max(level_of(shape)),
+            Self::UpdateBoundedTag { .. } => STEP_BOUNDS,
             Self::SetPool { .. } | Self::DeletePool { .. } => ROOT_KEY,
         }
     }

@@ -234,9 +234,10 @@ impl Response {
             Self::Registered { .. }
             | Self::TooManyKeys
             | Self::Invalid { what: OutOfBounds::Key } => REGISTERS,
-            Self::BoundedTag { .. }
-            | Self::BoundedSegment { .. }
-            | Self::Invalid { what: OutOfBounds::StepMax } => STEP_BOUNDS,
+            Self::BoundedSegment { .. } | Self::Invalid { what: OutOfBounds::StepMax } => {
+                STEP_BOUNDS
+            }
+            Self::BoundedTag { shape, .. } => STEP_BOUNDS.max(shape.as_deref().map_or(1, level_of)),
             Self::ShapedTag { shape, .. } => level_of(shape),
             Self::OtherShape | Self::OtherTerm | Self::PeriodOver { .. } | Self::PeriodClosed => {
                 SHAPES

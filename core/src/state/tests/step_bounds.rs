@@ -7,7 +7,8 @@ use super::shaped::shapes;
 use super::{create, hex, tag, two_tags_and_a_tombstone, written};
 use crate::encoding::read_snapshot;
 use crate::limits::STEP_MAX;
-use crate::shape::{Leadership, Line, LinesOf, Shape};
+use crate::shape::{Kind, Leadership, Line, LinesOf, Shape};
+use crate::state::level::level_of;
 use crate::state::{
     Actor, Change, Command, Fact, Field, Protection, Raise, Response, Stamp, State, TagFields,
 };
@@ -160,6 +161,21 @@ fn a_bound_is_at_least_the_step_and_belongs_to_the_third_level() {
     state.apply(0, &create_bounded("a", 1, 7, &Shape::default()));
     state.apply(0, &update(None, Some(None)));
     assert!(matches!(state.apply(0, &update(Some(9), None)), Response::Tag(row) if row.step == 9));
+}
+
+/// A bound hides no shape from the level: an older member could not read the creation, nor the answer to it.
+#[test]
+fn a_bounded_tag_belongs_to_the_level_of_its_shape_at_least() {
+    let registers = [Shape { kind: Kind::Register, ..Shape::default() }];
+    for shape in shapes().into_iter().chain(registers) {
+        let level = level_of(&shape).max(3);
+        assert_eq!(create_bounded("a", 1, 7, &shape).level(), level, "{shape:?}");
+        let mut state = level_three();
+        state.apply(0, &Command::DrawRoot { root: crate::shape::RootKey([1; 32]) });
+        let made = state.apply(0, &create_bounded("a", 1, 7, &shape));
+        assert!(matches!(made, Response::BoundedTag { .. }), "{made:?}");
+        assert_eq!(made.level(), level, "{shape:?}");
+    }
 }
 
 #[test]
