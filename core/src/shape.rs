@@ -7,6 +7,7 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `shape.rs` | [`Shape`], what can be combined, and the lines that it calls for ([`LinesOf`]) |
+//! | `kind.rs` | [`Kind`] and [`Order`], and what they decide: [`Giver`] |
 //! | `line.rs` | the number lines of a tag: [`Line`], and the [`Leadership`] that some grabs need |
 //! | `period.rs` | periods, their time zones and numbers |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
@@ -18,6 +19,7 @@ mod calendar;
 mod ff1;
 mod hidden;
 pub mod id_text;
+mod kind;
 mod line;
 mod period;
 mod text_format;
@@ -30,35 +32,12 @@ use thiserror::Error;
 pub use calendar::{Calendar, PeriodSpan, time_zone_name};
 pub use ff1::HiddenIds;
 pub use hidden::{Hidden, HiddenKey, RootKey};
+pub use kind::{Giver, Kind, Order};
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
 pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
 
 use crate::limits::{HIDDEN_DIGITS, ID_END};
-
-/// Whether a tag is one sequence of ids, a counter for each of many keys, or a register, by the names that users know.
-/// It is on the wire:
-/// `core/src/state/level.rs` says how a variant is added.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Kind {
-    /// One sequence of ids for all callers, reserved in segments.
-    #[default]
-    Segment,
-    /// A counter for each key, which rises strictly.
-    Sequence,
-    /// Numbers without a gap, each given to a key for good.
-    Register,
-}
-
-/// The order that ids of a tag are given in; on the wire, like [`Kind`].
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Order {
-    /// Ids grow over time, and those of two nodes overtake each other.
-    #[default]
-    Trend,
-    /// A request that begins after another was answered gets higher ids, over the whole cluster.
-    Strict,
-}
 
 /// The shape of a tag; that of a plain tag by default.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -123,33 +102,6 @@ impl ShapeError {
             Self::Digits => "digits",
             Self::TimeZone => "time_zone",
             Self::PeriodNotShown | Self::NoPeriod => "format",
-        }
-    }
-}
-
-impl Kind {
-    /// Every kind, the one of plain tags first.
-    pub const ALL: [Self; 3] = [Self::Segment, Self::Sequence, Self::Register];
-
-    /// The name in requests and answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Segment => "segment",
-            Self::Sequence => "sequence",
-            Self::Register => "register",
-        }
-    }
-}
-
-impl Order {
-    /// Every order, the one of plain tags first.
-    pub const ALL: [Self; 2] = [Self::Trend, Self::Strict];
-
-    /// The name in requests and answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Trend => "trend",
-            Self::Strict => "strict",
         }
     }
 }
@@ -236,14 +188,9 @@ impl Shape {
         fields.into_iter().find_map(|(field, differs)| differs.then_some(field))
     }
 
-    /// Whether only the leader hands ids out, under a [`Leadership`] that each grab names.
-    pub fn needs_leadership(&self) -> bool {
-        self.lines() == LinesOf::Sections || self.order == Order::Strict
-    }
-
-    /// Whether any node may hold ids of the tag and hand them out by itself.
-    pub fn is_held_by_nodes(&self) -> bool {
-        self.kind == Kind::Segment && self.order == Order::Trend
+    /// Who gives the ids of the tag.
+    pub fn giver(&self) -> Giver {
+        self.kind.giver(self.order)
     }
 
     /// The number lines of the tag.

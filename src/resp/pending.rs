@@ -92,7 +92,7 @@ impl PendingIds {
             WantedIds::Contiguous(tag, _) => (tag, true),
         };
         // Whether its numbers belong to keys shows when they are asked for.
-        if let Some(shape) = ids.shape(tag).filter(|shape| shape.kind == Kind::Segment) {
+        if let Some(shape) = ids.shape(tag).filter(|shape| !shape.giver().gives_to_keys()) {
             integers_only(shape.format.is_some(), shape.has_consecutive_ids(), is_run)?;
         }
         let taken = match &self.wanted {

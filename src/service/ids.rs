@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mintleaf_core::limits::{ID_END, PERIOD_SKEW_MS, START_DEFAULT, STEP_DEFAULT};
 use mintleaf_core::segment::{Segment, used_before_fetch};
-use mintleaf_core::shape::{Kind, Line, LinesOf, Shape};
+use mintleaf_core::shape::{Giver, Kind, Line, Shape};
 use mintleaf_core::snowflake::Format;
 use mintleaf_core::state::TagRow;
 use mintleaf_core::tag::BizTag;
@@ -341,7 +341,7 @@ impl IdService {
 
     /// Whether only the leader hands out ids of a tag, as far as this node knows.
     pub fn is_in_strict_order(&self, tag: &str) -> bool {
-        self.shape(tag).is_some_and(|shape| shape.needs_leadership())
+        self.shape(tag).is_some_and(|shape| shape.giver().is_leader())
     }
 
     /// Finds or makes the source of a tag's ids, if the tag exists and has ids left.
@@ -601,17 +601,17 @@ impl IdService {
             Some(source) => Ok(source.clone()),
             None => {
                 let row = self.row(tag)?;
-                let lines = row.shape.as_deref().map(Shape::lines);
-                if lines == Some(LinesOf::Sections) {
-                    self.put(&row, None)
-                } else {
-                    Err(is_no_sequence(tag))
+                match row.giver() {
+                    Giver::LeaderByKey => self.put(&row, None),
+                    Giver::AnyNode | Giver::Leader | Giver::Log => Err(is_no_sequence(tag)),
                 }
             }
         };
         Some(source.and_then(|source| match source {
             Source::Keys(keys) => Ok(keys),
-            _ => Err(is_no_sequence(tag)),
+            Source::Plain(_) | Source::Trend(_) | Source::Strict(_) | Source::Register(_) => {
+                Err(is_no_sequence(tag))
+            }
         }))
     }
 }

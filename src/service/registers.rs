@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mintleaf_core::limits::PERIOD_SKEW_MS;
 use mintleaf_core::shape::id_text::IdText;
-use mintleaf_core::shape::{Kind, Line, PeriodNumber, Shape};
+use mintleaf_core::shape::{Giver, Line, PeriodNumber, Shape};
 use mintleaf_core::state::{Command, RegisterEntry, Response};
 use mintleaf_core::tag::BizTag;
 use tokio::time::Instant;
@@ -192,7 +192,7 @@ impl IdService {
     ) -> Result<Arc<Shape>, Error> {
         refresh(&self.replica, consistency).await?;
         let row = self.row(tag).ok_or(Error::UnknownTag)?;
-        let shape = row.shape.filter(|shape| shape.kind == Kind::Register);
+        let shape = row.shape.filter(|shape| shape.giver().records_keys());
         shape.ok_or_else(|| is_no_register(tag))
     }
 
@@ -212,16 +212,17 @@ impl IdService {
             Some(source) => Ok(source),
             None => {
                 let row = self.row(tag)?;
-                let kind = row.shape.as_ref().map(|shape| shape.kind);
-                match kind {
-                    Some(Kind::Register) => self.put(&row, None),
-                    _ => Err(is_no_register(tag)),
+                match row.giver() {
+                    Giver::Log => self.put(&row, None),
+                    Giver::AnyNode | Giver::Leader | Giver::LeaderByKey => Err(is_no_register(tag)),
                 }
             }
         };
         Some(source.and_then(|source| match source {
             Source::Register(lines) => Ok(lines),
-            _ => Err(is_no_register(tag)),
+            Source::Plain(_) | Source::Trend(_) | Source::Strict(_) | Source::Keys(_) => {
+                Err(is_no_register(tag))
+            }
         }))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_core::segment::BufferView;
-use mintleaf_core::shape::{Kind, LinesOf, Shape};
+use mintleaf_core::shape::{Giver, Shape};
 use mintleaf_core::state::{Protection, TagRow};
 use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use super::local::lines::Lines;
 use super::local::slot::{Slot, SlotStatus};
 use crate::machine::clock::Clock;
 
-/// The source of one tag's ids. Each variant has its own guard, which keeps the tag's protection.
+/// The source of one tag's ids: one for each [`Giver`], and one for plain tags. Each variant has its own guard, which keeps the tag's protection.
 #[derive(Clone)]
 pub(super) enum Source {
     /// A plain tag: the segments that this node holds.
@@ -49,16 +49,16 @@ impl Source {
         shape: &Arc<Shape>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        if shape.lines() == LinesOf::Sections {
-            let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
-            let (guard, taken) = (Mutex::default(), AtomicU64::new(0));
-            return Ok(Self::Keys(Arc::new(Keys { tag, shape, guard, clock, taken })));
-        }
-        let lines = Arc::new(Lines::new(row, shape, clock)?);
-        Ok(match shape.kind {
-            Kind::Register => Self::Register(lines),
-            Kind::Segment | Kind::Sequence if shape.needs_leadership() => Self::Strict(lines),
-            Kind::Segment | Kind::Sequence => Self::Trend(lines),
+        let lines = |clock| Lines::new(row, shape, clock).map(Arc::new);
+        Ok(match shape.giver() {
+            Giver::AnyNode => Self::Trend(lines(clock)?),
+            Giver::Leader => Self::Strict(lines(clock)?),
+            Giver::Log => Self::Register(lines(clock)?),
+            Giver::LeaderByKey => {
+                let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
+                let (guard, taken) = (Mutex::default(), AtomicU64::new(0));
+                Self::Keys(Arc::new(Keys { tag, shape, guard, clock, taken }))
+            }
         })
     }
 
@@ -73,7 +73,10 @@ impl Source {
 
     /// Whether this node holds ids of the tag without the leader.
     pub(super) fn has_slots(&self) -> bool {
-        matches!(self, Self::Plain(_) | Self::Trend(_))
+        match self {
+            Self::Plain(_) | Self::Trend(_) => true,
+            Self::Strict(_) | Self::Keys(_) | Self::Register(_) => false,
+        }
     }
 
     /// Applies the tag's protection.
@@ -94,6 +97,23 @@ impl Source {
             Self::Trend(lines) | Self::Strict(lines) | Self::Register(lines) => lines.close(),
             // Only the leader holds numbers of keys, and it knows that the tag is gone.
             Self::Keys(_) => {}
+        }
+    }
+
+    /// Gives up the slot of a line whose grabs the log refuses.
+    pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
+        match self {
+            Self::Trend(lines) => lines.drop_slot(slot),
+            Self::Plain(_) | Self::Strict(_) | Self::Keys(_) | Self::Register(_) => slot.close(),
+        }
+    }
+
+    /// The slot that must give no id below a mark that an administrator has raised; `None` if this node holds no ids of
+    /// the tag. No tag of several lines can be raised, and no shaped one that any node gives.
+    pub(super) fn raised_slot(&self) -> Option<&Arc<Slot>> {
+        match self {
+            Self::Plain(slot) => Some(slot),
+            Self::Trend(_) | Self::Strict(_) | Self::Keys(_) | Self::Register(_) => None,
         }
     }
 

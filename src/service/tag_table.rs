@@ -142,8 +142,8 @@ impl TagTable {
     /// again.
     pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
         match self.tags.pin().get(slot.tag()) {
-            Some(Source::Trend(lines)) => lines.drop_slot(slot),
-            _ => slot.close(),
+            Some(source) => source.drop_line(slot),
+            None => slot.close(),
         }
     }
 
@@ -226,10 +226,9 @@ impl TagListener for TagTable {
 
     fn tag_raised(&self, tag: &str, mark: u64) {
         self.first_segments.tag_raised(tag, mark);
-        // Only a tag with a single line can be raised: a plain tag, or a strict one, whose line the leader holds.
-        match self.tags.pin().get(tag) {
-            Some(Source::Plain(slot)) => slot.rise_to(mark),
-            _ => self.ledger.rise_to(tag, mark),
+        match self.tags.pin().get(tag).and_then(Source::raised_slot) {
+            Some(slot) => slot.rise_to(mark),
+            None => self.ledger.rise_to(tag, mark),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mintleaf_core::limits::ID_END;
-use mintleaf_core::shape::{Kind, Leadership, Line, Shape};
+use mintleaf_core::shape::{Leadership, Line, Shape};
 use mintleaf_core::state::{Actor, Change, Command, Protection, Response, Stamp, State};
 use mintleaf_core::tag::BizTag;
 
@@ -70,8 +70,8 @@ fn grabbed(
     }
     let (term, leader_id) = (1, 1);
     let by = Leadership { node_id: leader_id, nonce: 0, term };
-    let by = shape.is_some_and(|shape| shape.needs_leadership()).then_some(by);
-    let grab = match shape.is_some_and(|shape| shape.kind == Kind::Register) {
+    let by = shape.is_some_and(|shape| shape.giver().is_leader()).then_some(by);
+    let grab = match shape.is_some_and(|shape| shape.giver().records_keys()) {
         // A key that has no number yet.
         true => {
             let key = format!("the {now_ms}").into();

@@ -144,19 +144,11 @@ mod service {
         #[derive(Clone)]
         pub enum Source {
             Plain(Arc<Slot>),
-            Trend(Lines),
-        }
-
-        #[derive(Clone)]
-        pub struct Lines;
-
-        impl Lines {
-            pub fn drop_slot(&self, _: &Arc<Slot>) {}
         }
 
         impl Source {
             fn slot(&self) -> &Arc<Slot> {
-                let Self::Plain(slot) = self else { unreachable!("only plain tags are used here") };
+                let Self::Plain(slot) = self;
                 slot
             }
 
@@ -166,6 +158,14 @@ mod service {
 
             pub fn close(&self) {
                 self.slot().close();
+            }
+
+            pub fn drop_line(&self, slot: &Arc<Slot>) {
+                slot.close();
+            }
+
+            pub fn raised_slot(&self) -> Option<&Arc<Slot>> {
+                Some(self.slot())
             }
 
             pub fn has(&self, slot: &Arc<Slot>) -> bool {

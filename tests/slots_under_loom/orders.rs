@@ -207,7 +207,7 @@ fn first_use(table: &TagTable) -> std::sync::Arc<Slot> {
         let slot = Slot::new(name(), Steps::from(STEP), std::sync::Arc::new(Noon));
         Source::Plain(std::sync::Arc::new(slot))
     };
-    let Source::Plain(slot) = table.get_or_insert(&name(), new) else { panic!("a plain tag") };
+    let Source::Plain(slot) = table.get_or_insert(&name(), new);
     slot
 }
 
@@ -218,7 +218,7 @@ fn is_closed(slot: &Slot) -> bool {
 /// The slot in the table, which counts it, if there is one.
 fn in_table(table: &TagTable) -> Option<std::sync::Arc<Slot>> {
     let held = table.get("orders").map(|source| {
-        let Source::Plain(slot) = source else { panic!("a plain tag") };
+        let Source::Plain(slot) = source;
         slot
     });
     // The leader's ledger holds one tag more.

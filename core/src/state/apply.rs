@@ -22,7 +22,7 @@ use super::tag_fields::TagFields;
 use super::tag_leaf::TagTable;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
-use crate::shape::{Kind, Leadership, Line, PeriodNumber, RootKey, Shape};
+use crate::shape::{Leadership, Line, PeriodNumber, RootKey, Shape};
 use crate::snowflake::{Format, Rules};
 use crate::steps::Steps;
 use crate::tag::{BizTag, OutOfBounds};
@@ -360,7 +360,7 @@ impl State {
     /// The shape of a register that exists.
     fn register_shape(&self, tag: &str) -> Option<&Arc<Shape>> {
         self.live(tag)?;
-        self.shape(tag).filter(|shape| shape.kind == Kind::Register)
+        self.shape(tag).filter(|shape| shape.giver().records_keys())
     }
 
     /// The last report of every node's clock, by node.

@@ -12,7 +12,6 @@ use super::change::floor_facts;
 use super::line_names::RaiseError;
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
-use crate::shape::Kind;
 use crate::tag::BizTag;
 
 /// The actor of a restore in the audit. No token has a name with a space in it.
@@ -78,7 +77,7 @@ impl State {
     /// The names of registers, deleted or not.
     fn registers_named(&self) -> BTreeSet<BizTag> {
         let all = self.shaped.after(None);
-        let registers = all.filter(|shaped| shaped.shape().kind == Kind::Register);
+        let registers = all.filter(|shaped| shaped.shape().giver().records_keys());
         registers.map(|shaped| shaped.tag().clone()).collect()
     }
 

@@ -14,7 +14,7 @@ use super::section_lines::SectionLines;
 use super::shared_table::Named;
 use super::stamp::Stamp;
 use super::tag_entry::TagEntry;
-use crate::shape::{Kind, Leadership, Line, LinesOf, Order, Shape};
+use crate::shape::{Giver, Leadership, Line, LinesOf, Shape};
 use crate::steps::Steps;
 use crate::tag::BizTag;
 
@@ -108,10 +108,13 @@ impl ShapedEntry {
         (clock_ms, restored_ms): (u64, u64),
     ) -> Response {
         let LineGrab { size, steps, line, by } = grab;
-        // No number of a register is reserved without its key.
-        let is_register = self.shape.kind == Kind::Register;
-        let is_for_it = by.is_some() == self.shape.needs_leadership();
-        if is_register || !is_for_it || !self.shape.has_line(&line) {
+        let is_for_it = match self.shape.giver() {
+            Giver::AnyNode => by.is_none(),
+            Giver::Leader | Giver::LeaderByKey => by.is_some(),
+            // No number of a register is reserved without its key.
+            Giver::Log => false,
+        };
+        if !is_for_it || !self.shape.has_line(&line) {
             return Response::OtherShape;
         }
         if by.is_some_and(|by| (by.term, by.node_id) != (stamp.term, stamp.leader_id)) {
@@ -135,7 +138,7 @@ impl ShapedEntry {
         stamp: Stamp,
         (clock_ms, restored_ms): (u64, u64),
     ) -> Result<u64, Response> {
-        if self.shape.kind != Kind::Register || !self.shape.has_line(&line) {
+        if !self.shape.giver().records_keys() || !self.shape.has_line(&line) {
             return Err(Response::OtherShape);
         }
         if entry.protection().frozen {
@@ -154,7 +157,10 @@ impl ShapedEntry {
         (clock_ms, restored_ms): (u64, u64),
     ) -> Result<Range<u64>, Response> {
         let line_end = self.shape.line_end();
-        let never_back = self.shape.order == Order::Strict || self.shape.kind == Kind::Register;
+        let never_back = match self.shape.giver() {
+            Giver::Leader | Giver::LeaderByKey | Giver::Log => true,
+            Giver::AnyNode => false,
+        };
         let ids = match (Arc::make_mut(&mut self.marks), line) {
             (Marks::Periods(periods), Line::Period { number, start_ms, end_ms }) => {
                 periods.admit(number, start_ms..end_ms, stamp.now_ms, never_back)?;

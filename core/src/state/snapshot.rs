@@ -27,7 +27,7 @@ use super::step_bound::StepBound;
 use super::tag_entry::NamedTag;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
-use crate::shape::{Kind, RootKey};
+use crate::shape::RootKey;
 use crate::steps::Steps;
 use crate::tag::BizTag;
 
@@ -364,7 +364,7 @@ impl Restorer {
     fn take_register(&mut self, tag: BizTag) -> Result<(), UnfitSnapshot> {
         self.take_third(|state| {
             let shape = state.shape(tag.as_str());
-            shape.is_some_and(|shape| shape.kind == Kind::Register)
+            shape.is_some_and(|shape| shape.giver().records_keys())
                 && state.registers.take_register(tag)
         })
     }

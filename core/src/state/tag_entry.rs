@@ -10,7 +10,7 @@ use super::shared_table::Named;
 use super::tag_fields::TagFields;
 use super::watermark::Watermark;
 use crate::limits::STEP_MAX;
-use crate::shape::Shape;
+use crate::shape::{Giver, Shape};
 use crate::steps::Steps;
 use crate::tag::BizTag;
 
@@ -44,6 +44,11 @@ impl TagRow {
     /// How many ids a grab may reserve.
     pub fn steps(&self) -> Steps {
         Steps { step: self.step, step_max: self.step_max }
+    }
+
+    /// Who gives its ids.
+    pub fn giver(&self) -> Giver {
+        self.shape.as_deref().map_or_else(|| Shape::default().giver(), Shape::giver)
     }
 }
 

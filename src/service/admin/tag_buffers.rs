@@ -4,7 +4,6 @@
 //! Neither looks at all tags of a node, since there may be a million. A page is a page of the state, plus one look-up
 //! for each row. The search for the soonest looks at a thousand tags at most.
 
-use mintleaf_core::shape::Kind;
 use mintleaf_core::state::{State, TagRow};
 use mintleaf_core::tag::BizTag;
 
@@ -45,15 +44,14 @@ impl TagHolding {
     ) -> Self {
         let held_by = leader.filter(|_| is_led(&row));
         let taken_here = tags.get(&row.tag).and_then(Source::taken_here);
-        let is_register = row.shape.as_ref().is_some_and(|shape| shape.kind == Kind::Register);
-        let keys = is_register.then(|| state.register_keys_of(row.tag.as_str()));
+        let keys = row.giver().records_keys().then(|| state.register_keys_of(row.tag.as_str()));
         Self { row, status, held_by, taken_here, keys }
     }
 }
 
 /// Whether the leader alone holds anything of a tag.
 fn is_led(row: &TagRow) -> bool {
-    row.shape.as_ref().is_some_and(|shape| shape.needs_leadership())
+    row.giver().is_leader()
 }
 
 /// One page of tags with what this node holds of them.

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use mintleaf_core::limits::{START_DEFAULT, STEP_DEFAULT, STEP_DEFAULT_READ, STEP_MAX};
 use mintleaf_core::segment::Segment;
-use mintleaf_core::shape::{Kind, Shape};
+use mintleaf_core::shape::{Giver, Shape};
 use mintleaf_core::state::{Actor, Change, Command, Protection, Response, State, TagRow};
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::ProposeError;
@@ -109,22 +109,23 @@ impl TagSpec {
 pub(super) fn check_steps(shape: &Shape, step: bool, step_max: bool) -> Result<(), Error> {
     let given =
         [("step", step), ("step_max", step_max)].into_iter().find(|(_, is_given)| *is_given);
-    match given {
-        Some((field, _)) if shape.kind == Kind::Register => {
+    match (shape.giver(), given) {
+        (Giver::Log, Some((field, _))) => {
             let why = "a register reserves no number without its key";
             Err(Error::invalid("kind", format!("kind and {field} cannot be combined: {why}")))
         }
-        _ => Ok(()),
+        (Giver::Log, None) | (Giver::AnyNode | Giver::Leader | Giver::LeaderByKey, _) => Ok(()),
     }
 }
 
 /// The step of a tag that was created without one.
 fn step_default(shape: &Shape) -> u32 {
-    if shape.kind == Kind::Register {
-        return 1;
-    }
     let is_read_by_people = shape.period.is_some() || shape.format.is_some();
-    if is_read_by_people && !shape.needs_leadership() { STEP_DEFAULT_READ } else { STEP_DEFAULT }
+    match shape.giver() {
+        Giver::AnyNode if is_read_by_people => STEP_DEFAULT_READ,
+        Giver::AnyNode | Giver::Leader | Giver::LeaderByKey => STEP_DEFAULT,
+        Giver::Log => 1,
+    }
 }
 
 /// What came of the first use of a tag.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mintleaf_core::limits::PERIOD_SKEW_MS;
 use mintleaf_core::segment::BufferView;
 use mintleaf_core::shape::id_text::IdText;
-use mintleaf_core::shape::{Calendar, Line, PeriodNumber, PeriodSpan, Shape};
+use mintleaf_core::shape::{Calendar, Giver, Line, PeriodNumber, PeriodSpan, Shape};
 use mintleaf_core::state::{Protection, TagRow};
 use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
@@ -97,7 +97,10 @@ impl Lines {
 
     /// Whether this node holds ids of the tag without the leader.
     fn has_slots(&self) -> bool {
-        self.shape.is_held_by_nodes()
+        match self.shape.giver() {
+            Giver::AnyNode => true,
+            Giver::Leader | Giver::LeaderByKey | Giver::Log => false,
+        }
     }
 
     pub(in crate::service) fn has_periods(&self) -> bool {

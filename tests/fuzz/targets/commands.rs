@@ -334,7 +334,7 @@ impl World {
                 &Response::Segment { start, end, .. },
             ) => {
                 let shape = self.state.shape(tag.as_str()).expect("it is there");
-                assert!(shape.has_line(&line) && shape.needs_leadership() == by.is_some());
+                assert!(shape.has_line(&line) && shape.giver().is_leader() == by.is_some());
                 assert!(by.is_none_or(|by| by == LEADERSHIP));
                 let line = match line {
                     Line::Period { number, start_ms, end_ms } => {

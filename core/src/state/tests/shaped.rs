@@ -131,7 +131,7 @@ fn grab(name: &str, shape: &Shape, at: u32, size: u32) -> (Stamp, Command) {
     if shape.is_plain() {
         return (stamp(0), Command::Grab { tag, size });
     }
-    let by = shape.needs_leadership().then(|| leadership(3));
+    let by = shape.giver().is_leader().then(|| leadership(3));
     let line = line_of(shape, at);
     (stamp(moment_in(line)), Command::GrabLine { tag, size, line, by })
 }

@@ -105,7 +105,7 @@ fn the_bound_holds_on_every_kind_of_line() {
         };
         let (term, leader_id) = (1, 1);
         let by = Leadership { node_id: leader_id, nonce: 1, term };
-        let by = shape.needs_leadership().then_some(by);
+        let by = shape.giver().is_leader().then_some(by);
         let (tag, size) = (tag("a"), 1_000);
         let grab = match plain {
             true => Command::Grab { tag, size },

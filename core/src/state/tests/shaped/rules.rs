@@ -81,7 +81,7 @@ fn a_grab_that_does_not_fit_the_shape_reserves_nothing() {
             for by in [None, Some(leadership(3))] {
                 let fits = !shape.is_plain()
                     && shape.has_line(&line)
-                    && by.is_some() == shape.needs_leadership();
+                    && by.is_some() == shape.giver().is_leader();
                 let grab = Command::GrabLine { tag: tag("a"), size: 1, line, by };
                 if !fits {
                     let response = state.apply(stamp(0), &grab);
@@ -97,7 +97,7 @@ fn a_grab_that_does_not_fit_the_shape_reserves_nothing() {
 
 #[test]
 fn a_strict_grab_of_another_leadership_reserves_nothing() {
-    for shape in shapes().into_iter().filter(Shape::needs_leadership) {
+    for shape in shapes().into_iter().filter(|shape| shape.giver().is_leader()) {
         let mut state = fresh();
         state.apply(0, &create_shaped("a", &shape));
         let (entry, command) = grab("a", &shape, 0, 1);
