@@ -127,26 +127,16 @@ impl Shape {
     /// The first fields that do not go together, or the first bound that is broken.
     pub fn check(&self) -> Result<(), ShapeError> {
         let Self { kind, order, period, format, hidden } = self;
-        if *kind == Kind::Sequence {
-            let given = [
-                ("order", *order != Order::Trend),
-                ("period", period.is_some()),
-                ("format", format.is_some()),
-                ("digits", hidden.is_some()),
-            ];
-            let given = given.into_iter().find_map(|(field, is_given)| is_given.then_some(field));
-            let why = "a sequence gives bare numbers, in strict order for each key";
-            return given
-                .map_or(Ok(()), |other| Err(ShapeError::Apart { one: "kind", other, why }));
-        }
-        if *kind == Kind::Register {
-            let given = [("order", *order != Order::Trend), ("digits", hidden.is_some())];
-            let given = given.into_iter().find_map(|(field, is_given)| is_given.then_some(field));
-            if let Some(other) = given {
-                let why =
-                    "a register gives its numbers in strict order, without a gap, as they are";
-                return Err(ShapeError::Apart { one: "kind", other, why });
-            }
+        let given = [
+            ("order", *order != Order::default()),
+            ("period", period.is_some()),
+            ("format", format.is_some()),
+            ("digits", hidden.is_some()),
+        ];
+        let (excluded, why) = kind.excludes();
+        let is_excluded = |(field, is_given): &(&str, bool)| *is_given && excluded.contains(field);
+        if let Some((other, _)) = given.into_iter().find(is_excluded) {
+            return Err(ShapeError::Apart { one: "kind", other, why });
         }
         if let (Some(_), Some(_)) = (period, hidden) {
             let why = "hidden ids go through all their numbers once";
@@ -228,7 +218,11 @@ impl Shape {
     /// Whether an administrator may raise the watermark to a number that they choose: ids are bare numbers of one line,
     /// or it is a register with one line, whose answers hold the number itself.
     pub fn takes_max_id(&self) -> bool {
-        self.takes_start() && (self.format.is_none() || self.kind == Kind::Register)
+        let shows_numbers = match self.kind {
+            Kind::Segment | Kind::Sequence => self.format.is_none(),
+            Kind::Register => true,
+        };
+        self.takes_start() && shows_numbers
     }
 
     /// Whether its numbers may begin at a number other than 1: only where ids are the numbers of one line.

@@ -182,16 +182,12 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     };
     match error {
         Error::UnknownTag => reply.error("ERR unknown tag"),
-        Error::OfKeys { tag, kind: Kind::Register } => {
-            reply.error(&format!(
-                "{word} the tag {tag} is a register: REGISTER {tag} KEY numbers a key"
-            ));
-        }
         Error::OfKeys { tag, kind } => {
-            let kind = kind.name();
-            reply.error(&format!(
-                "{word} the tag {tag} is a {kind}: HINCRBY {tag} KEY 1 takes a number"
-            ));
+            let command = match kind {
+                Kind::Register => format!("REGISTER {tag} KEY numbers a key"),
+                Kind::Segment | Kind::Sequence => format!("HINCRBY {tag} KEY 1 takes a number"),
+            };
+            reply.error(&format!("{word} the tag {tag} is a {}: {command}", kind.name()));
         }
         error => reply.error(&format!("{word} {error}")),
     }

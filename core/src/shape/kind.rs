@@ -63,6 +63,21 @@ impl Kind {
             (Self::Register, Order::Trend | Order::Strict) => Giver::Log,
         }
     }
+
+    /// The other fields of a shape, as the HTTP API calls them, that a tag of this kind cannot have, and why.
+    pub(super) fn excludes(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Segment => (&[], ""),
+            Self::Sequence => (
+                &["order", "period", "format", "digits"],
+                "a sequence gives bare numbers, in strict order for each key",
+            ),
+            Self::Register => (
+                &["order", "digits"],
+                "a register gives its numbers in strict order, without a gap, as they are",
+            ),
+        }
+    }
 }
 
 impl Order {

@@ -164,3 +164,26 @@ fn numbers_of_periods_are_dates() {
     }
     assert!(!has(Day, 20_261_100) && !has(Month, 202_600) && !has(Year, 0) && !has(Year, 10_000));
 }
+
+/// The places of kinds in `Kind::ALL`, which no compiler checks: a kind that is added does not compile here before it has
+/// one.
+#[test]
+fn all_kinds_are_listed_once_and_by_their_names() {
+    let place = |kind| match kind {
+        Kind::Segment => 0,
+        Kind::Sequence => 1,
+        Kind::Register => 2,
+    };
+    assert!(Kind::ALL.into_iter().map(place).eq(0..=place(Kind::Register)));
+    let names: std::collections::BTreeSet<_> = Kind::ALL.map(Kind::name).into();
+    assert_eq!(names.len(), Kind::ALL.len());
+}
+
+/// A mark of an administrator reaches the ids that a node holds of a plain tag, and what the leader holds or the log
+/// gives; not what nodes hold of a shaped one (`Source::raised_slot`).
+#[test]
+fn a_shaped_tag_whose_ids_nodes_hold_takes_no_mark() {
+    for shape in all().into_iter().filter(|shape| shape.check().is_ok() && !shape.is_plain()) {
+        assert!(shape.giver() != Giver::AnyNode || !shape.takes_max_id(), "{shape:?}");
+    }
+}
