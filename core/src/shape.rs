@@ -13,11 +13,13 @@
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that cannot be guessed, and their key |
 //! | `ff1.rs` | that order |
+//! | `id_of.rs` | the id that belongs to a number of a line, and how many numbers a line has |
 //! | `id_text.rs` | how the ids of a line are written |
 
 mod calendar;
 mod ff1;
 mod hidden;
+mod id_of;
 pub mod id_text;
 mod kind;
 mod line;
@@ -37,7 +39,7 @@ pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
 pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
 
-use crate::limits::{HIDDEN_DIGITS, ID_END};
+use crate::limits::HIDDEN_DIGITS;
 
 /// The shape of a tag; that of a plain tag by default.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -208,13 +210,6 @@ impl Shape {
         self.lines() == LinesOf::Whole
     }
 
-    /// Whether consecutive numbers of a line stand for consecutive ids, so that a range stands for all of them.
-    pub fn has_consecutive_ids(&self) -> bool {
-        match self.kind {
-            Kind::Segment | Kind::Sequence | Kind::Register => self.hidden.is_none(),
-        }
-    }
-
     /// Whether an administrator may raise the watermark to a number that they choose: ids are bare numbers of one line,
     /// or it is a register with one line, whose answers hold the number itself.
     pub fn takes_max_id(&self) -> bool {
@@ -228,11 +223,6 @@ impl Shape {
     /// Whether its numbers may begin at a number other than 1: only where ids are the numbers of one line.
     pub fn takes_start(&self) -> bool {
         self.has_whole_line() && self.has_consecutive_ids()
-    }
-
-    /// First number past the last one that a line of the tag has, at most [`ID_END`].
-    pub fn line_end(&self) -> u64 {
-        self.hidden.as_ref().map_or(ID_END, Hidden::line_end)
     }
 
     /// The fields that keep its numbers from being bare ids of one line, as the HTTP API calls them.

@@ -4,8 +4,7 @@
 //! takes nothing from the heap except room in the buffer that it is written to.
 
 use super::Shape;
-use super::ff1::HiddenIds;
-use super::hidden::Hidden;
+use super::id_of::IdOf;
 use super::period::PeriodNumber;
 use super::text_format::{IdStyle, Piece, TextFormat};
 
@@ -21,7 +20,7 @@ const NUMBER_BYTES_MAX: usize = 20;
 /// How the ids of one line are written.
 #[derive(Debug)]
 pub struct IdText {
-    hidden: Option<HiddenIds>,
+    id_of: IdOf,
     has_consecutive_ids: bool,
     period: Option<PeriodNumber>,
     /// The format around the id; `None` where ids are bare numbers.
@@ -40,10 +39,9 @@ struct Around {
 impl IdText {
     /// How ids of a tag with this shape are written, in this period if the tag has periods.
     pub fn new(shape: &Shape, period: Option<PeriodNumber>) -> Self {
-        let ids_of = |hidden: &Hidden| HiddenIds::new(hidden.digits, &hidden.key.0);
         let format = shape.format.as_ref().map(|format| Around::new(format, period));
         let has_consecutive_ids = shape.has_consecutive_ids();
-        Self { hidden: shape.hidden.as_ref().map(ids_of), has_consecutive_ids, period, format }
+        Self { id_of: IdOf::new(shape), has_consecutive_ids, period, format }
     }
 
     /// The period that the ids belong to, where there is one.
@@ -64,7 +62,7 @@ impl IdText {
     /// The id that belongs to a number of the line, as a number.
     #[inline]
     pub fn id(&self, number: u64) -> u64 {
-        self.hidden.as_ref().map_or(number, |hidden| hidden.id(number))
+        self.id_of.id(number)
     }
 
     /// Writes the id that belongs to a number of the line.
@@ -148,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::limits::{FORMAT_CHARS_MAX, ID_MAX};
-    use crate::shape::HiddenKey;
+    use crate::shape::{Hidden, HiddenIds, HiddenKey};
 
     fn text_of(format: &str, period: Option<u32>) -> IdText {
         let format = Some(TextFormat::parse(format).unwrap());

@@ -1,6 +1,7 @@
 //! Which shapes there are.
 
 use super::*;
+use crate::limits::ID_END;
 
 fn period(time_zone: &str) -> Option<Period> {
     Some(Period { length: PeriodLength::Day, time_zone: time_zone.into() })
