@@ -690,11 +690,10 @@ impl IdService {
         if known.is_none() && row.shape.is_some() {
             held = self.could_give(&self.put(&row, None)?, &tag, count)?;
         }
-        let left = match &row.shape {
-            None => ID_END - row.max_id,
+        let left = match row.shape.as_deref().unwrap_or(&Shape::default()) {
             // The row does not show the mark of a period that no caller has taken ids of yet.
-            Some(shape) if shape.period.is_some() => ID_END,
-            Some(shape) => shape.line_end().saturating_sub(row.max_id),
+            shape if shape.period.is_some() => ID_END,
+            shape => shape.left(row.max_id),
         };
         if held.saturating_add(left) < count { Err(Error::Exhausted) } else { Ok(()) }
     }

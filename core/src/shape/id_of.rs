@@ -47,6 +47,11 @@ impl Shape {
             IdsAre::Hidden(hidden) => hidden.line_end(),
         }
     }
+
+    /// How many numbers are left of a line with this mark.
+    pub fn left(&self, mark: u64) -> u64 {
+        self.line_end().saturating_sub(mark)
+    }
 }
 
 impl IdOf {

@@ -3,7 +3,7 @@
 use super::apply::State;
 use super::shaped_entry::ShapedEntry;
 use super::tag_entry::NamedTag;
-use crate::limits::ID_END;
+use crate::shape::Shape;
 use crate::tag::BizTag;
 
 /// Entries that one look reads while applying waits: some 20 microseconds.
@@ -40,7 +40,8 @@ impl State {
     fn headroom(&self, tag: &NamedTag<&str, &str>) -> f64 {
         let shaped = self.shaped.get(tag.name);
         let max_id = shaped.and_then(ShapedEntry::max_id).unwrap_or(tag.entry.max_id());
-        let end = shaped.map_or(ID_END, |shaped| shaped.shape().line_end());
-        end.saturating_sub(max_id) as f64 / end as f64
+        let plain = Shape::default();
+        let shape = shaped.map_or(&plain, |shaped| shaped.shape());
+        shape.left(max_id) as f64 / shape.line_end() as f64
     }
 }
