@@ -35,6 +35,7 @@ fn every_kind() -> Vec<(Value, Value)> {
         same("hidden", json!({ "digits": 12 })),
         same("hidden-text", json!({ "digits": 6, "format": "L{id}", "order": "strict" })),
         same("keys", json!({ "kind": "sequence" })),
+        same("register", json!({ "kind": "register", "format": "R-{id}" })),
         shaped(
             "daily",
             json!({ "period": "day" }),
@@ -216,19 +217,23 @@ fn a_name_keeps_its_shape_for_ever() {
 }
 
 #[test]
-fn a_mark_is_raised_of_strict_tags_and_of_no_other_kind() {
+fn a_mark_is_raised_where_ids_are_numbers_of_one_line_and_nowhere_else() {
     let cluster = mintleaf().cluster(1);
     let api = cluster.api(1);
     for (body, _) in every_kind() {
         post(api, &body).ok();
         let name = body["tag"].as_str().unwrap();
         let set = |body: Value| api.patch(&format!("/v1/tags/{name}"), &body);
-        assert_eq!(set(json!({ "step": 7, "frozen": false })).ok()["step"], 7);
+        if name == "register" {
+            assert_eq!(set(json!({ "step": 7 })).problem(), (400, "invalid_argument".to_owned()));
+        } else {
+            assert_eq!(set(json!({ "step": 7, "frozen": false })).ok()["step"], 7);
+        }
         let raised = set(json!({ "max_id": "500" }));
         let row = json!({ "tag": name, "max_id": "600" });
         let imported = api.post("/v1/import", &json!({ "import": "x", "tags": [row] })).ok();
         let outcome = &imported["tags"][0]["outcome"];
-        if ["plain", "strict"].contains(&name) {
+        if ["plain", "strict", "register"].contains(&name) {
             assert_eq!(raised.ok()["max_id"], "500");
             assert_eq!(outcome, "raised");
             let far = json!({ "max_id": (1_u64 << 50).to_string() });

@@ -4,6 +4,7 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -41,6 +42,8 @@ struct World {
     given: BTreeMap<String, u64>,
     /// By tag and line, where a period counts by its number: the first number that was never given.
     of_lines: BTreeMap<(String, Line), u64>,
+    /// By register and key: its number, and the period.
+    of_keys: BTreeMap<(String, Box<str>), (u64, Option<PeriodNumber>)>,
     /// By worker id: the latest grant.
     windows: BTreeMap<u16, Window>,
 }
@@ -90,7 +93,7 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
 fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
     let tag = tag(input)?;
     let marks = [0, 1, 1000, u64::from(STEP_MAX), ID_MAX];
-    Ok(match input.int_in_range(0..=15)? {
+    Ok(match input.int_in_range(0..=16)? {
         0 => {
             let (step, start) = (small(input, &marks)?, near(input, &marks)?);
             Command::CreateTag { tag, step, start, description: text(input)? }
@@ -150,6 +153,7 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
             let (size, line) = (small(input, &[0, 1, 1000])?, line(input, world.now_ms)?);
             Command::GrabLine { tag, size, line, by }
         }
+        16 => register(input, tag, world.now_ms)?,
         _ => {
             let worker_id = worker_id(input)?;
             let nonce = nonce(input, world, worker_id)?;
@@ -159,6 +163,12 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
             Command::ReleaseWorker { worker_id, nonce, unused_from_ms: near(input, &ends)? }
         }
     })
+}
+
+fn register(input: &mut Unstructured<'_>, tag: BizTag, now_ms: u64) -> Result<Command> {
+    let key = (*input.choose(&["", "a", "b", "订单"])?).into();
+    let (line, keys_max) = (line(input, now_ms)?, near(input, &[0, 2, u64::MAX])?);
+    Ok(Command::Register { tag, key, line, keys_max })
 }
 
 fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Change> {
@@ -205,7 +215,7 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
 }
 
 fn shape(input: &mut Unstructured<'_>) -> Result<Shape> {
-    let length = *input.choose(&[PeriodLength::Day, PeriodLength::Month, PeriodLength::Year])?;
+    let length = *input.choose(&PeriodLength::ALL)?;
     let period =
         Period { length, time_zone: (*input.choose(&["UTC", "", "Asia/Kolkata"])?).into() };
     let format = input.choose(&["{id}", "{period}{id:06}", "T-{id:base62}"])?;
@@ -213,8 +223,8 @@ fn shape(input: &mut Unstructured<'_>) -> Result<Shape> {
     let digits = *input.choose(&[5, 6, 18, 19])?;
     let hidden = Hidden { digits, key: HiddenKey(input.arbitrary()?) };
     let shape = Shape {
-        kind: *input.choose(&[Kind::Segment, Kind::Segment, Kind::Sequence])?,
-        order: *input.choose(&[Order::Trend, Order::Strict])?,
+        kind: *input.choose(&Kind::ALL)?,
+        order: *input.choose(&Order::ALL)?,
         period: input.arbitrary::<bool>()?.then_some(period),
         format: input.arbitrary::<bool>()?.then_some(format),
         hidden: input.arbitrary::<bool>()?.then_some(hidden),
@@ -333,21 +343,22 @@ impl World {
                 &Command::GrabLine { ref tag, line, by, .. },
                 &Response::Segment { start, end, .. },
             ) => {
-                let shape = self.state.shape(tag.as_str()).expect("it is there");
-                assert!(shape.has_line(&line) && shape.giver().is_leader() == by.is_some());
+                let giver = self.state.shape(tag.as_str()).expect("it is there").giver();
+                assert!(giver.is_leader() == by.is_some() && !giver.records_keys());
                 assert!(by.is_none_or(|by| by == LEADERSHIP));
-                let line = match line {
-                    Line::Period { number, start_ms, end_ms } => {
-                        let skew_ms = PERIOD_SKEW_MS;
-                        assert!(start_ms <= now_ms.saturating_add(skew_ms));
-                        assert!(now_ms < end_ms.saturating_add(skew_ms));
-                        Line::Period { number, start_ms: 0, end_ms: 0 }
-                    }
-                    line => line,
-                };
-                let given = self.of_lines.entry((tag.to_string(), line)).or_default();
-                assert!(*given <= start && start < end && end <= shape.line_end());
-                *given = end;
+                self.give(now_ms, tag, line, start..end);
+            }
+            (
+                &Command::Register { ref tag, ref key, line, .. },
+                &Response::Registered { number, period, is_new },
+            ) => {
+                let of_key = (tag.to_string(), key.clone());
+                let before = self.of_keys.insert(of_key, (number, period));
+                assert_eq!(before, (!is_new).then_some((number, period)));
+                if is_new {
+                    assert!(line.period() == period);
+                    self.give(now_ms, tag, line, number..number + 1);
+                }
             }
             (
                 Command::AcquireWorker { nonce, .. },
@@ -393,6 +404,24 @@ impl World {
         }
     }
 
+    /// Notes numbers of a line, which lie above all that it gave before.
+    fn give(&mut self, now_ms: u64, tag: &BizTag, line: Line, numbers: Range<u64>) {
+        let shape = self.state.shape(tag.as_str()).expect("it is there");
+        assert!(shape.has_line(&line));
+        assert!(numbers.start < numbers.end && numbers.end <= shape.line_end());
+        let line = match line {
+            Line::Period { number, start_ms, end_ms } => {
+                assert!(start_ms <= now_ms.saturating_add(PERIOD_SKEW_MS));
+                assert!(now_ms < end_ms.saturating_add(PERIOD_SKEW_MS));
+                Line::Period { number, start_ms: 0, end_ms: 0 }
+            }
+            Line::Whole | Line::Section(_) => line,
+        };
+        let given = self.of_lines.entry((tag.to_string(), line)).or_default();
+        assert!(*given <= numbers.start);
+        *given = numbers.end;
+    }
+
     fn survives_a_snapshot(&self) {
         let mut written = Vec::new();
         write_snapshot(&self.state.freeze(), &mut written).expect("a vector takes every byte");
@@ -419,6 +448,7 @@ fn is_rejection(response: &Response) -> bool {
             | Response::Floor { .. }
             | Response::Imported { .. }
             | Response::Window { .. }
+            | Response::Registered { is_new: true, .. }
             | Response::Noted
     )
 }

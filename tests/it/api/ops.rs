@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use hyper::Method;
+use mintleaf_core::shape::Kind;
 use serde_json::Value;
 
 use super::*;
@@ -50,6 +51,23 @@ fn openapi_describes_the_interface() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     for path in ["/api/segment/get/{key}", "/v1/segment/{tag}", "/v1/tags", "/v1/cluster"] {
         assert!(document["paths"][path].is_object(), "{path}");
+    }
+}
+
+#[test]
+fn the_interface_and_the_console_know_every_kind() {
+    let document: Value =
+        serde_json::from_str(include_str!("../../../src/http/openapi.json")).unwrap();
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["Kind"]["enum"], json!(Kind::ALL.map(Kind::name)));
+    let page = include_str!("../../../src/http/console/tags.js");
+    let described = page.lines().find(|line| line.starts_with("const KINDS = ")).unwrap();
+    let created = schemas.to_string();
+    for kind in Kind::ALL.map(Kind::name) {
+        assert!(created.contains(&format!(r#""kind":{{"const":"{kind}"}}"#)), "{kind}");
+        // The plain kind is what a tag is when nothing is said of it.
+        let is_plain = kind == Kind::default().name();
+        assert!(is_plain || described.contains(&format!(" {kind}: '")), "{kind}: {described}");
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn fresh() -> State {
     state
 }
 
-/// Every shape that tags may have, the plain one among them.
+/// Every shape of tags that grabs reserve numbers of, the plain one among them.
 pub(crate) fn shapes() -> Vec<Shape> {
     let plain = Shape::default();
     let text = |text| Some(TextFormat::parse(text).unwrap());
@@ -50,6 +50,17 @@ pub(crate) fn shapes() -> Vec<Shape> {
         ]);
     }
     shapes
+}
+
+/// Every shape that tags may have: those of registers besides [`shapes`].
+pub(crate) fn all_shapes() -> Vec<Shape> {
+    let whole = Shape { kind: Kind::Register, ..Shape::default() };
+    let period = Some(Period { length: PeriodLength::Day, time_zone: "Asia/Kolkata".into() });
+    let shown = Shape { format: Some(TextFormat::parse("R-{id}").unwrap()), ..whole.clone() };
+    let periods = Shape { period, ..whole.clone() }.completed();
+    let all = [shapes(), vec![whole, shown, periods]].concat();
+    assert!(Kind::ALL.iter().all(|kind| all.iter().any(|shape| shape.kind == *kind)));
+    all
 }
 
 pub(crate) fn create_shaped(name: &str, shape: &Shape) -> Command {

@@ -3,11 +3,11 @@
 use proptest::option;
 use proptest::prelude::*;
 
-use super::shaped::shapes;
+use super::shaped::{all_shapes, shapes};
 use super::{create, hex, tag, two_tags_and_a_tombstone, written};
 use crate::encoding::read_snapshot;
 use crate::limits::STEP_MAX;
-use crate::shape::{Kind, Leadership, Line, LinesOf, Shape};
+use crate::shape::{Leadership, Line, LinesOf, Shape};
 use crate::state::level::level_of;
 use crate::state::{
     Actor, Change, Command, Fact, Field, Protection, Raise, Response, Stamp, State, TagFields,
@@ -166,8 +166,7 @@ fn a_bound_is_at_least_the_step_and_belongs_to_the_third_level() {
 /// A bound hides no shape from the level: an older member could not read the creation, nor the answer to it.
 #[test]
 fn a_bounded_tag_belongs_to_the_level_of_its_shape_at_least() {
-    let registers = [Shape { kind: Kind::Register, ..Shape::default() }];
-    for shape in shapes().into_iter().chain(registers) {
+    for shape in all_shapes() {
         let level = level_of(&shape).max(3);
         assert_eq!(create_bounded("a", 1, 7, &shape).level(), level, "{shape:?}");
         let mut state = level_three();
