@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, WriterBuilder};
-use mintleaf_core::shape::{Calendar, Kind, Period, PeriodNumber};
+use mintleaf_core::shape::{Calendar, Kind, Period, PeriodNumber, Shape};
 use mintleaf_core::state::{LastNumbers, LineMark, LineName, State};
 use mintleaf_core::tag::BizTag;
 
@@ -38,16 +38,11 @@ const DAY_MS: u64 = 86_400_000;
 pub(super) fn print(state: &State) -> Result<(), Failure> {
     let mut text = row(HEADER)?;
     for (at, LineMark { tag, line, mark, kind }) in state.line_marks().enumerate() {
-        let line = match line {
-            LineName::Whole => String::new(),
-            LineName::Period(PeriodNumber(number)) => number.to_string(),
-            LineName::Section(section) => section.to_string(),
-        };
         let number = match kind {
             Kind::Register => mark.saturating_sub(1),
             Kind::Segment | Kind::Sequence => mark,
         };
-        text += &row([tag.as_str(), &line, &number.to_string(), kind.name()])?;
+        text += &row([tag.as_str(), &line.listed(), &number.to_string(), kind.name()])?;
         if at % ROWS_AT_ONCE == 0 {
             output::print(&text)?;
             text.clear();
@@ -114,8 +109,9 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
     let last = last.parse().map_err(|_| {
         format!("{} is not the last number of {}", shown(last), shown(tag.as_str()))
     })?;
-    let shape = state.shape(tag.as_str());
-    let has = shape.map_or(Kind::Segment, |shape| shape.kind);
+    let plain = Shape::default();
+    let shape = state.shape(tag.as_str()).map_or(&plain, |shape| &**shape);
+    let has = shape.kind;
     match kind {
         [] => {}
         [kind] if kind.is_empty() || *kind == has.name() => {}
@@ -129,17 +125,9 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
         }
         _ => return Err(format!("a row is {}", HEADER.join(","))),
     }
-    let name = match (line.is_empty(), has) {
-        (true, _) => Some(LineName::Whole),
-        (false, Kind::Sequence) => line.parse().ok().map(LineName::Section),
-        (false, Kind::Segment | Kind::Register) => {
-            line.parse().ok().map(PeriodNumber).map(LineName::Period)
-        }
-    };
-    let name =
-        name.ok_or_else(|| format!("{} is no line of {}", shown(line), shown(tag.as_str())))?;
-    let period = shape.and_then(|shape| shape.period.as_ref());
-    if let (LineName::Period(number), Some(period)) = (name, period)
+    let name = LineName::of_list(line, shape)
+        .ok_or_else(|| format!("{} is no line of {}", shown(line), shown(tag.as_str())))?;
+    if let (LineName::Period(number), Some(period)) = (name, &shape.period)
         && is_to_come(number, period, state)
     {
         return Err(format!("period {line} of {} has not begun", shown(tag.as_str())));

@@ -5,7 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::shape::{Kind, PeriodNumber};
+use crate::shape::{Kind, LinesOf, PeriodNumber, Shape};
 use crate::tag::BizTag;
 
 /// The name of one number line of a tag.
@@ -81,6 +81,30 @@ pub enum RaiseError {
     },
 }
 
+impl LineName {
+    /// The name in lists: empty for the one line of a tag, else a period or a section in digits.
+    pub fn listed(self) -> String {
+        match self {
+            Self::Whole => String::new(),
+            Self::Period(PeriodNumber(number)) => number.to_string(),
+            Self::Section(section) => section.to_string(),
+        }
+    }
+
+    /// Reads what [`listed`](Self::listed) wrote of a tag of this shape. The tag need not have such a line.
+    pub fn of_list(text: &str, shape: &Shape) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::Whole);
+        }
+        match shape.lines() {
+            LinesOf::Sections => text.parse().ok().map(Self::Section),
+            LinesOf::Whole | LinesOf::Periods(_) => {
+                text.parse().ok().map(PeriodNumber).map(Self::Period)
+            }
+        }
+    }
+}
+
 impl fmt::Display for LineName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,5 +112,25 @@ impl fmt::Display for LineName {
             Self::Period(PeriodNumber(number)) => write!(f, "period {number}"),
             Self::Section(section) => write!(f, "section {section}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_from_a_list_as_it_was_written() {
+        let plain = Shape::default();
+        let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+        let read = |name: LineName, shape| LineName::of_list(&name.listed(), shape);
+        for shape in [&plain, &sequence] {
+            assert_eq!(read(LineName::Whole, shape), Some(LineName::Whole));
+            assert_eq!(LineName::of_list("-1", shape), None);
+        }
+        let period = LineName::Period(PeriodNumber(20_261_124));
+        assert_eq!(read(period, &plain), Some(period));
+        assert_eq!(read(LineName::Section(17), &sequence), Some(LineName::Section(17)));
+        assert_eq!(LineName::of_list("65536", &sequence), None);
     }
 }
