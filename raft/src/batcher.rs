@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::error::{ClientWriteError, RaftError};
+use openraft::metrics::RaftServerMetrics;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -283,18 +284,22 @@ async fn forward(core: &Core, leader: u64, batch: &[Proposal], until: Instant) -
     let Some(member) = core.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
     };
+    let term = core.vote().leader_id.term;
     tokio::select! {
         attempt = call_leader(core, leader, &member, batch, until) => attempt,
-        () = deposed(core, leader) => Attempt::Unknown("the leader changed".to_owned()),
+        () = deposed(core, (leader, term)) => Attempt::Unknown("the leader changed".to_owned()),
     }
 }
 
-/// Resolves shortly after another leader is known. A leader that transferred leadership answers at once that it
+/// Resolves shortly after another leader is known, or the same one in a later term: it has restarted or lost its
+/// quorum meanwhile, and may never have got the batch. A leader that transferred leadership answers at once that it
 /// appended nothing, and the new leader's first message may overtake that answer.
-async fn deposed(core: &Core, leader: u64) {
+async fn deposed(core: &Core, (leader, term): (u64, u64)) {
     let mut metrics = core.raft.server_metrics();
-    let another = |current| current != leader;
-    let _ = metrics.wait_for(|now| now.leader().is_some_and(another)).await;
+    let is_another = |now: &RaftServerMetrics<u64, Member>| {
+        now.leader().is_some_and(|current| current != leader || now.vote.leader_id.term != term)
+    };
+    let _ = metrics.wait_for(is_another).await;
     tokio::time::sleep(LAST_ANSWER_MAX).await;
 }
 
