@@ -117,11 +117,11 @@ impl LeaseTask {
         loop {
             let leader = replica.node().leader_id();
             let status = self.turn().await.err().unwrap_or(LeaseStatus::InOrder);
-            let leader_is_new = leader.is_some() && status == LeaseStatus::NoQuorum;
+            let clocks_are_unknown = leader.is_some() && self.cluster_now_ms().is_none();
             self.report_status(status);
             sleep(TURN_INTERVAL_MIN).await;
             tokio::select! {
-                () = sleep(if leader_is_new { Duration::ZERO } else { TURN_INTERVAL }) => {}
+                () = sleep(if clocks_are_unknown { Duration::ZERO } else { TURN_INTERVAL }) => {}
                 () = self.snowflakes.wanted.notified() => {}
                 () = replica.node().leader_other_than(leader) => {}
             }
