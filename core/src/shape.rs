@@ -109,9 +109,21 @@ impl ShapeError {
 }
 
 impl Shape {
+    /// The shape of a plain tag.
+    pub fn plain() -> &'static Self {
+        const PLAIN: &Shape = &Shape {
+            kind: Kind::Segment,
+            order: Order::Trend,
+            period: None,
+            format: None,
+            hidden: None,
+        };
+        PLAIN
+    }
+
     /// Whether it is the shape of a plain tag.
     pub fn is_plain(&self) -> bool {
-        *self == Self::default()
+        self == Self::plain()
     }
 
     /// The shape with the defaults that its fields call for: a period shows itself in each id.

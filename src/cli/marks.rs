@@ -109,8 +109,7 @@ fn understood(row: &StringRecord, state: &State) -> Result<(BizTag, LineName, u6
     let last = last.parse().map_err(|_| {
         format!("{} is not the last number of {}", shown(last), shown(tag.as_str()))
     })?;
-    let plain = Shape::default();
-    let shape = state.shape(tag.as_str()).map_or(&plain, |shape| &**shape);
+    let shape = state.shape(tag.as_str()).map_or(Shape::plain(), |shape| &**shape);
     let has = shape.kind;
     match kind {
         [] => {}

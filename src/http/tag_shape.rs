@@ -52,8 +52,7 @@ pub(super) struct ShapeBody {
 
 impl From<&TagRow> for ShapeBody {
     fn from(row: &TagRow) -> Self {
-        let plain = Shape::default();
-        let Shape { kind, order, period, format, hidden } = row.shape.as_deref().unwrap_or(&plain);
+        let Shape { kind, order, period, format, hidden } = row.shape();
         Self {
             kind: kind.name(),
             order: order.name(),

@@ -690,7 +690,7 @@ impl IdService {
         if known.is_none() && row.shape.is_some() {
             held = self.could_give(&self.put(&row, None)?, &tag, count)?;
         }
-        let left = match row.shape.as_deref().unwrap_or(&Shape::default()) {
+        let left = match row.shape() {
             // The row does not show the mark of a period that no caller has taken ids of yet.
             shape if shape.period.is_some() => ID_END,
             shape => shape.left(row.max_id),

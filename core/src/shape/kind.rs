@@ -109,6 +109,7 @@ impl Giver {
             Self::AnyNode | Self::Leader => false,
         }
     }
+
     /// Whether each key gets one number for good, so that the state records which.
     pub fn records_keys(self) -> bool {
         match self {

@@ -40,8 +40,7 @@ impl State {
     fn headroom(&self, tag: &NamedTag<&str, &str>) -> f64 {
         let shaped = self.shaped.get(tag.name);
         let max_id = shaped.and_then(ShapedEntry::max_id).unwrap_or(tag.entry.max_id());
-        let plain = Shape::default();
-        let shape = shaped.map_or(&plain, |shaped| shaped.shape());
+        let shape = shaped.map_or(Shape::plain(), |shaped| shaped.shape());
         shape.left(max_id) as f64 / shape.line_end() as f64
     }
 }

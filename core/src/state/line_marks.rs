@@ -39,8 +39,7 @@ impl State {
 
     fn check_lasts(&self, tag: &BizTag, lasts: &LastNumbers) -> Result<(), RaiseError> {
         let shaped = self.shaped.get(tag.as_str());
-        let plain = Shape::default();
-        let shape = shaped.map_or(&plain, |shaped| shaped.shape());
+        let shape = shaped.map_or(Shape::plain(), |shaped| shaped.shape());
         let marks: BTreeMap<LineName, u64> = match shaped.and_then(ShapedEntry::lines) {
             Some(lines) => lines.into_iter().collect(),
             None => self

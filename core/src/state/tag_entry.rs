@@ -46,9 +46,14 @@ impl TagRow {
         Steps { step: self.step, step_max: self.step_max }
     }
 
+    /// Its shape, that of a plain tag included.
+    pub fn shape(&self) -> &Shape {
+        self.shape.as_deref().unwrap_or(Shape::plain())
+    }
+
     /// Who gives its ids.
     pub fn giver(&self) -> Giver {
-        self.shape.as_deref().map_or_else(|| Shape::default().giver(), Shape::giver)
+        self.shape().giver()
     }
 }
 
