@@ -17,8 +17,8 @@ const WRAPPED_MIN: u16 = 16;
 const SHORTENED_MIN: usize = 12;
 
 /// Rows under a head. If they do not fit the terminal, cells are wrapped if that is allowed; next, columns are left out
-/// if that is allowed, with a line that names them, and then cells are shortened if that is; finally, each row becomes a list of its fields. Output
-/// that does not go to a terminal is never cut.
+/// if that is allowed, with a line that names them, and then cells are shortened if that is; finally, each row becomes a
+/// list of its fields. Output that does not go to a terminal is never cut.
 pub(super) struct TextTable<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,

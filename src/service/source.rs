@@ -15,7 +15,8 @@ use super::local::lines::Lines;
 use super::local::slot::{Slot, SlotStatus};
 use crate::machine::clock::Clock;
 
-/// The source of one tag's ids: one for each [`Giver`], and one for plain tags. Each variant has its own guard, which keeps the tag's protection.
+/// The source of one tag's ids: one for each [`Giver`], and one for plain tags. Each variant has its own guard, which
+/// keeps the tag's protection.
 #[derive(Clone)]
 pub(super) enum Source {
     /// A plain tag: the segments that this node holds.

@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
 /// How soon a node that may not campaign looks at its membership again: a node that starts reads it within moments.
-/// The interval doubles with each look, up to the second.
+/// The interval doubles with each look, up to [`MEMBERSHIP_INTERVAL_MAX`].
 const MEMBERSHIP_INTERVAL_MIN: Duration = Duration::from_millis(1);
 const MEMBERSHIP_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
