@@ -25,7 +25,7 @@ use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{ForwardError, RefusedCommand, Request, Response, Unasked};
 use crate::options::Options;
 use crate::peers::PeerObservations;
-use crate::raft_storage::LogStore;
+use crate::raft_storage::{LogStore, Replay};
 use crate::state_machine::StateMachine;
 use crate::types::{Member, NamesLeader, Raft, RaftLogId, RaftMetrics, RaftVote, read_metrics};
 
@@ -47,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) given_votes: GivenVotes,
     pub(crate) raft: Raft,
     pub(crate) log: LogStore,
+    pub(crate) replay: Arc<Replay>,
     pub(crate) state: Arc<dyn StateMachine>,
     /// How many times a leader took over since this node started.
     pub(crate) leader_changes: AtomicU64,

@@ -139,6 +139,7 @@ impl Node {
         // The reason to stop may explain better than the error why opening fails.
         let or_stopped = |error: NodeError| stop.reason().map_or(error, NodeError::Stopped);
         let machine = restore().map_err(|error| or_stopped(error.into()))?;
+        let replay = machine.replay();
         let Started { raft, vote, last_log_id } =
             start_raft(&options, network, log.clone(), machine).await.map_err(or_stopped)?;
         identity.watch(raft.metrics());
@@ -154,6 +155,7 @@ impl Node {
             given_votes: GivenVotes::new(vote),
             raft,
             log,
+            replay,
             state,
             leader_changes: Default::default(),
             waits_for: Default::default(),

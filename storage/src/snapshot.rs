@@ -168,6 +168,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Size of the body in bytes.
+    pub fn body_bytes(&self) -> u64 {
+        self.body.1
+    }
+
     /// Reads the body from its start. The position of `file` does not change.
     pub fn body(&self) -> impl Read + '_ {
         let (at, len) = self.body;

@@ -1,4 +1,4 @@
-//! Watches openraft, and stops the node when its part in the cluster is over.
+//! Watches openraft: stops the node when its part in the cluster is over, and takes snapshots that are due by size.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ enum End {
     Removed(u64),
 }
 
-/// Stops the node when openraft ends, or when the node is removed from the membership.
+/// Stops the node when openraft ends, or when the node is removed from the membership. Until then, has a snapshot taken
+/// whenever a start would replay too much.
 pub(super) async fn watch_raft(core: Arc<Core>) {
     let mut metrics = core.raft.metrics();
     let mut was_member = false;
@@ -42,6 +43,10 @@ pub(super) async fn watch_raft(core: Arc<Core>) {
             Some(End::Failed(why)) => return core.identity.stop_handle().stop(why),
             Some(End::Removed(index)) => return core.identity.stop_as_removed(index).await,
             None => {}
+        }
+        if core.replay.is_long() {
+            // openraft ignores it while it takes one. An error is shown by the metrics, too.
+            let _ = core.raft.trigger().snapshot().await;
         }
         if metrics.changed().await.is_err() {
             return core.identity.stop_handle().stop("the raft core has ended".to_owned());

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::disk_format;
 use super::durable_snapshot::DurableSnapshot;
+use super::replay::Replay;
 use crate::runtime;
 use crate::state_machine::{FrozenState, Newer, RestoreError, Stamp, StateMachine};
 use crate::stop::{StopHandle, StopOnPanic};
@@ -28,6 +29,7 @@ pub(crate) struct StateMachineAdapter {
     state: Arc<dyn StateMachine>,
     snapshots: Arc<Snapshots>,
     durable: Arc<DurableSnapshot>,
+    replay: Arc<Replay>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     // Without this, openraft would wait for ever for the replies of an apply that panicked.
@@ -46,13 +48,17 @@ impl StateMachineAdapter {
             state,
             snapshots,
             durable: Arc::new(durable),
+            replay: Arc::default(),
             last_applied: None,
             membership: RaftMembership::default(),
             guard: StopOnPanic(stop),
         };
-        if let Some(newest) =
-            load_newest(&machine.snapshots, &*machine.state, machine.stop_handle())?
-        {
+        if let Some(newest) = load_newest(
+            &machine.snapshots,
+            &*machine.state,
+            &machine.replay,
+            machine.stop_handle(),
+        )? {
             machine.durable.begin_at(newest.last_log_id);
             machine.adopt(newest);
         }
@@ -62,6 +68,11 @@ impl StateMachineAdapter {
     /// How far the newest snapshot reaches, right after opening.
     pub(crate) fn last_applied(&self) -> Option<RaftLogId> {
         self.last_applied
+    }
+
+    /// How much a start would replay.
+    pub(crate) fn replay(&self) -> Arc<Replay> {
+        Arc::clone(&self.replay)
     }
 
     fn adopt(&mut self, meta: RaftSnapshotMeta) {
@@ -77,6 +88,7 @@ impl StateMachineAdapter {
         let replies = match entry.payload {
             EntryPayload::Blank => Replies::default(),
             EntryPayload::Normal(batch) => {
+                self.replay.applied(&batch.commands);
                 let stamp = stamp_of(next, batch.now_ms);
                 let apply = |command: &Vec<u8>| self.state.apply(stamp, command);
                 Replies(batch.commands.iter().map(apply).collect::<Result<_, _>>()?)
@@ -121,9 +133,11 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotWriter {
+        self.replay.freeze();
         SnapshotWriter {
             snapshots: Arc::clone(&self.snapshots),
             durable: Arc::clone(&self.durable),
+            replay: Arc::clone(&self.replay),
             last_applied: self.last_applied,
             membership: self.membership.clone(),
             frozen: Mutex::new(Some(self.state.freeze())),
@@ -142,6 +156,7 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
     ) -> Result<(), RaftStorageError> {
         let (snapshots, state) = (Arc::clone(&self.snapshots), Arc::clone(&self.state));
         let (durable, reach) = (Arc::clone(&self.durable), meta.last_log_id);
+        let replay = self.replay();
         let stop = self.stop_handle().clone();
         let installed = runtime::blocking(move || {
             let temp = match *snapshot {
@@ -150,7 +165,7 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
             };
             durable
                 .replace(reach, || snapshots.install(temp))
-                .and_then(|()| load_newest(&snapshots, &*state, &stop))
+                .and_then(|()| load_newest(&snapshots, &*state, &replay, &stop))
                 .map_err(|error| snapshot_failed(&error))
         });
         let installed = installed.await.map_err(|error| io_failed(&io::Error::other(error)))??;
@@ -161,9 +176,9 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
         let snapshots = Arc::clone(&self.snapshots);
-        let current = runtime::blocking(move || current_snapshot(&snapshots)).await;
-        let current = current.map_err(|error| io_failed(&io::Error::other(error)))?;
-        current.map_err(|error| snapshot_failed(&error))
+        let newest = runtime::blocking(move || snapshots.latest()?.map(sent).transpose()).await;
+        let newest = newest.map_err(|error| io_failed(&io::Error::other(error)))?;
+        newest.map_err(|error| snapshot_failed(&error))
     }
 }
 
@@ -178,6 +193,7 @@ pub(crate) fn stamp_of(entry: RaftLogId, now_ms: u64) -> Stamp {
 fn load_newest(
     snapshots: &Snapshots,
     state: &dyn StateMachine,
+    replay: &Replay,
     stop: &StopHandle,
 ) -> Result<Option<RaftSnapshotMeta>, StorageError> {
     let Some(snapshot) = snapshots.latest()? else { return Ok(None) };
@@ -192,6 +208,8 @@ fn load_newest(
         };
         StorageError::Io { action: "restore the snapshot".to_owned(), source }
     })?;
+    replay.freeze();
+    replay.snapshot(snapshot.body_bytes());
     Ok(Some(meta))
 }
 
@@ -202,10 +220,10 @@ fn copy(snapshots: &Snapshots, mut file: File) -> Result<SnapshotTemp, RaftStora
     Ok(temp)
 }
 
-fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, StorageError> {
-    let Some(newest) = snapshots.latest()? else { return Ok(None) };
-    let meta = decode_meta(&newest.meta)?;
-    Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(newest.file)) }))
+/// A snapshot of the disk as openraft sends it.
+fn sent(snapshot: mintleaf_storage::Snapshot) -> Result<Snapshot<Types>, StorageError> {
+    let meta = decode_meta(&snapshot.meta)?;
+    Ok(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(snapshot.file)) })
 }
 
 fn decode_meta(meta: &[u8]) -> Result<RaftSnapshotMeta, StorageError> {
@@ -217,6 +235,7 @@ fn decode_meta(meta: &[u8]) -> Result<RaftSnapshotMeta, StorageError> {
 pub(crate) struct SnapshotWriter {
     snapshots: Arc<Snapshots>,
     durable: Arc<DurableSnapshot>,
+    replay: Arc<Replay>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     frozen: Mutex<Option<FrozenState>>,
@@ -227,6 +246,7 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
         let mut frozen = self.frozen.lock().take();
         let meta = disk_format::encode_snapshot_meta(self.last_applied, &self.membership);
         let (snapshots, durable) = (Arc::clone(&self.snapshots), Arc::clone(&self.durable));
+        let replay = Arc::clone(&self.replay);
         let last_applied = self.last_applied;
         let written = runtime::blocking(move || {
             let mut body = |out: &mut dyn Write| match frozen.take() {
@@ -235,10 +255,12 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
             };
             let temp = snapshots.prepare(&meta, &mut body)?;
             durable.replace(last_applied, || snapshots.install(temp))?;
-            current_snapshot(&snapshots)
+            let Some(newest) = snapshots.latest()? else { return Ok(None) };
+            replay.snapshot(newest.body_bytes());
+            sent(newest).map(Some)
         });
-        let current = written.await.map_err(|error| io_failed(&io::Error::other(error)))?;
-        current
+        let newest = written.await.map_err(|error| io_failed(&io::Error::other(error)))?;
+        newest
             .map_err(|error| snapshot_failed(&error))?
             .ok_or_else(|| io_failed(&io::Error::other("the snapshot just written is gone")))
     }

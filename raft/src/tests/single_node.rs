@@ -15,8 +15,8 @@ use super::support::{
     SOON, StoppedClock, Sum, add, alone, eventually, open, open_with, options, released,
 };
 use crate::error::{Delivery, NodeError, ProposeError, Remedy};
-use crate::node::Node;
-use crate::options::Options;
+use crate::node::{Node, PROPOSAL_BYTES_MAX};
+use crate::options::{Options, Tuning};
 use crate::raft_storage::disk_format;
 use crate::transport::{Plain, TcpTransport};
 use crate::types::RaftVote;
@@ -46,6 +46,23 @@ async fn a_restart_goes_on_from_the_snapshot_and_the_log_behind_it() {
     drop(handle);
     let (node, _) = open(options(1, &data, &alone())).await;
     assert_eq!(add(&node, 1).await, Ok(121));
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_entries_of_many_bytes_are_a_snapshot_too() {
+    let temp = TempDir::new().unwrap();
+    let mut options = options(1, &temp.path().join("data"), &alone());
+    options.tuning = Tuning::default();
+    let (node, _) = open(options).await;
+    let handle = node.handle();
+    let command = vec![format!("{:0>1$}", 1, PROPOSAL_BYTES_MAX).into_bytes()];
+    for _ in 0..(8 << 20) / PROPOSAL_BYTES_MAX {
+        assert_eq!(handle.status().snapshot_index, None);
+        let deadline = Instant::now() + SOON;
+        handle.propose(command.clone(), Delivery::AtMostOnce, deadline).await.unwrap();
+    }
+    eventually("a snapshot", || handle.status().snapshot_index.is_some()).await;
     node.shutdown().await;
 }
 
