@@ -279,6 +279,8 @@ impl Model for Cluster {
                 steps.extend(stamps_ms.iter().map(|stamp_ms| Step::Apply(sent, *stamp_ms, then)));
             }
         }
+        // Programs differ in their names alone, so the first of them is the one that asks first.
+        let has_asked_before = |at: usize| world.programs[..at].iter().all(|one| one.leases > 0);
         for (at, program) in world.programs.iter().enumerate() {
             if let Some(Held { next_ms, until_ms, .. }) = program.held {
                 let past = u64::from(self.0 == Design::StampsPastTheEnd);
@@ -292,7 +294,7 @@ impl Model for Cluster {
             } else if let Some(Held { name, next_ms, .. }) = program.held {
                 let give_back = What::GiveBack { name, unused_from_ms: next_ms };
                 steps.extend([What::Renew { name }, give_back].map(|what| Step::Send(at, what)));
-            } else if program.leases < LEASES_MAX {
+            } else if program.leases < LEASES_MAX && has_asked_before(at) {
                 steps.push(Step::Send(at, What::Lease));
             }
         }
