@@ -10,6 +10,7 @@
 //! The other [`Design`]s are known to be wrong, and the same search finds their repeated milliseconds.
 
 use std::collections::BTreeSet;
+use std::thread;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -353,17 +354,22 @@ fn leases_never_share_a_millisecond_over_late_renewals_pauses_give_backs_and_res
 
 #[test]
 fn each_wrong_design_of_leases_is_found() {
-    for design in [
-        Design::StampsPastTheEnd,
-        Design::StampsWhileGivingBack,
-        Design::OneNameEach,
-        Design::OneNameForACommand,
-        Design::RestoredWithoutFloor,
-        Design::FloorWhereItStopped,
-        Design::RenewsOverARestore,
-    ] {
+    let is_found = |design| {
         let found = search(design);
         assert!(found.discovery("no millisecond twice").is_some(), "{design:?} repeats nothing");
         assert!(found.discovery("specified").is_some(), "{design:?} is as specified");
-    }
+    };
+    thread::scope(|searches| {
+        for design in [
+            Design::StampsPastTheEnd,
+            Design::StampsWhileGivingBack,
+            Design::OneNameEach,
+            Design::OneNameForACommand,
+            Design::RestoredWithoutFloor,
+            Design::FloorWhereItStopped,
+            Design::RenewsOverARestore,
+        ] {
+            searches.spawn(move || is_found(design));
+        }
+    });
 }
