@@ -19,6 +19,8 @@ const NEXT_LEVEL: u32 = LEVEL_MAX + 1;
 /// How long a node drains, and how much longer another node may be about to lead.
 const DRAIN: Duration = Duration::from_secs(5);
 const HANDED_OVER_MAX: Duration = Duration::from_millis(4_500);
+/// How much longer, if it was elected while it drained: the node ends after that.
+const ELECTED_LATE_MAX: Duration = Duration::from_millis(400);
 /// The longest time until a node that was stopped serves again.
 const BACK_MAX: Duration = Duration::from_secs(15);
 /// The longest time of one request to raise the level, and of all of them together once all nodes support it.
@@ -108,9 +110,16 @@ impl Roll<'_> {
             }
         };
         let _ = timeout(HANDED_OVER_MAX, watched).await;
-        let status = serving.replica.node().status();
-        if !*serving.ended.borrow() && status.leader_id == Some(id) {
-            let what = format!("node {id} is about to end and leads: {:?}", status.members);
+        let status = || serving.replica.node().status();
+        let leads = || !*serving.ended.borrow() && status().leader_id == Some(id);
+        // Voters that have just lost their leader may have elected it. It hands that over as well.
+        let handed_over = async {
+            while leads() {
+                sleep(LOOK_INTERVAL).await;
+            }
+        };
+        if timeout(ELECTED_LATE_MAX, handed_over).await.is_err() {
+            let what = format!("node {id} is about to end and leads: {:?}", status().members);
             self.cluster.site.trace.violation(&what);
         }
     }
