@@ -10,8 +10,8 @@ const SNAPSHOT_PART: u64 = 4;
 
 /// The bytes of the commands that were applied behind the newest snapshot.
 ///
-/// openraft counts entries, which hold one command or a thousand. So many grabs are one snapshot in an hour, and an
-/// import is one in a second.
+/// openraft counts entries, and an entry holds one command or a thousand. So an hour of grabs may make no snapshot, and
+/// an import makes one every second.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     bytes: AtomicU64,
