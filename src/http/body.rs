@@ -6,7 +6,9 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
@@ -14,6 +16,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -266,6 +270,53 @@ where
     let mut body = pin!(Limited::new(body, BODY_BYTES_MAX));
     let to_its_end = async { while let Some(Ok(_)) = body.frame().await {} };
     let _ = tokio::time::timeout(BODY_MAX, to_its_end).await;
+}
+
+/// A body that came back unread.
+type Unread<B> = Arc<Mutex<Option<Pin<Box<B>>>>>;
+
+/// Lends a body to the code that answers its request. The body comes back if it is dropped unread.
+pub(super) fn lend<B: HttpBody>(body: B) -> (LentBody<B>, Unread<B>) {
+    let unread = Arc::default();
+    (LentBody { body: Some(Box::pin(body)), is_unread: true, unread: Arc::clone(&unread) }, unread)
+}
+
+/// A body that was lent.
+pub(super) struct LentBody<B> {
+    /// `None` once it is dropped.
+    body: Option<Pin<Box<B>>>,
+    is_unread: bool,
+    unread: Unread<B>,
+}
+
+impl<B: HttpBody> HttpBody for LentBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let lent = self.get_mut();
+        lent.is_unread = false;
+        lent.body.as_mut().map_or(Poll::Ready(None), |body| body.as_mut().poll_frame(context))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map(|body| body.size_hint()).unwrap_or_default()
+    }
+}
+
+impl<B> Drop for LentBody<B> {
+    fn drop(&mut self) {
+        if self.is_unread {
+            *self.unread.lock() = self.body.take();
+        }
+    }
 }
 
 async fn collect(body: Body) -> Result<Bytes, Problem> {

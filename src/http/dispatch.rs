@@ -129,8 +129,14 @@ impl Dispatch {
             head.extensions.insert(tinyid::JudgedBy(self.access.shared_tokens()));
         }
         let span = self.span_of(&head);
+        let (body, unread) = body::lend(body);
         let request = Request::from_parts(head, body);
         let mut response = self.ask_router(request).instrument(span.clone()).await;
+        // hyper ends a connection, without announcing it, if the body of a request comes after the answer.
+        let unread = unread.lock().take().filter(|body| !body.is_end_stream());
+        if let Some(unread) = unread {
+            body::read_off(unread).await;
+        }
         if !holds_itself {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }

@@ -1,9 +1,12 @@
 //! Registers: numbers without a gap, each given to a key for good, over killed leaders, lost answers and restores.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -46,6 +49,25 @@ fn listed(api: Api, tag: &str) -> Vec<(u64, String)> {
             Some(next) => after = next.to_owned(),
             None => return all,
         }
+    }
+}
+
+/// A client may send the head of a request and its body one after the other, and many do.
+#[test]
+fn a_connection_goes_on_behind_a_body_that_comes_late_and_is_not_needed() {
+    let dev = mintleaf().dev();
+    create(dev.api(), "inv", &json!({}));
+    let mut stream = TcpStream::connect(dev.api().0).unwrap();
+    stream.set_read_timeout(Some(secs(5))).unwrap();
+    for _ in 0..3 {
+        let head = "POST /v1/register/inv/key HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        stream.write_all(b"{}").unwrap();
+        let mut answer = [0; 4096];
+        let length = stream.read(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]);
+        assert!(answer.contains(r#""id":"1""#), "{answer}");
     }
 }
 
