@@ -262,34 +262,35 @@ pub(super) async fn collected(body: Body) -> Result<Bytes, Problem> {
     read.await.map_err(|_| Problem::stalled_body())?
 }
 
-/// Reads and discards a body that is not needed. A body that is longer or slower than allowed is left where it is.
+/// Reads and discards a body that is not needed. A body that is longer or slower than allowed is left where it is; if it
+/// says so, none of it is asked for: its sender may wait for that (RFC 9110, 10.1.1).
 pub(super) async fn read_off<B>(body: B)
 where
     B: HttpBody<Error: Into<axum::BoxError>>,
 {
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return;
+    }
     let mut body = pin!(Limited::new(body, BODY_BYTES_MAX));
     let to_its_end = async { while let Some(Ok(_)) = body.frame().await {} };
     let _ = tokio::time::timeout(BODY_MAX, to_its_end).await;
 }
 
-/// A body that came back unread.
-type Unread<B> = Arc<Mutex<Option<Pin<Box<B>>>>>;
-
 /// Lends a body to the code that answers its request. The body comes back if it is dropped unread.
-pub(super) fn lend<B: HttpBody>(body: B) -> (LentBody<B>, Unread<B>) {
+pub(super) fn lend<B>(body: B) -> (LentBody<B>, Arc<Mutex<Option<B>>>) {
     let unread = Arc::default();
-    (LentBody { body: Some(Box::pin(body)), is_unread: true, unread: Arc::clone(&unread) }, unread)
+    (LentBody { body: Some(body), is_unread: true, unread: Arc::clone(&unread) }, unread)
 }
 
 /// A body that was lent.
 pub(super) struct LentBody<B> {
     /// `None` once it is dropped.
-    body: Option<Pin<Box<B>>>,
+    body: Option<B>,
     is_unread: bool,
-    unread: Unread<B>,
+    unread: Arc<Mutex<Option<B>>>,
 }
 
-impl<B: HttpBody> HttpBody for LentBody<B> {
+impl<B: HttpBody + Unpin> HttpBody for LentBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -299,15 +300,15 @@ impl<B: HttpBody> HttpBody for LentBody<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let lent = self.get_mut();
         lent.is_unread = false;
-        lent.body.as_mut().map_or(Poll::Ready(None), |body| body.as_mut().poll_frame(context))
+        lent.body.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(|body| body.is_end_stream())
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map(|body| body.size_hint()).unwrap_or_default()
+        self.body.as_ref().map(HttpBody::size_hint).unwrap_or_default()
     }
 }
 

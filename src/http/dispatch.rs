@@ -112,7 +112,7 @@ impl Dispatch {
 
     async fn routed<B>(self, mut head: Parts, body: B) -> DispatchResponse
     where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static,
     {
         let began = Instant::now();
         let path = spelling::asked_path(&head).to_owned();
@@ -204,7 +204,7 @@ impl Dispatch {
         request: Request<B>,
     ) -> ResponseFuture<DispatchResponse>
     where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static,
     {
         let (mut head, body) = request.into_parts();
         spelling::normalize(&mut head);
