@@ -14,8 +14,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Memory for the page cache of each checkpoint, in bytes, as sled counts it: what it takes is about twice that. Appends
-/// and purges touch the pages at either end. A start reads the rest once, and a follower that lags seldom.
+/// Size of the page cache of each checkpoint, in bytes as sled counts them. Appends and purges touch the pages at either
+/// end. A start reads the rest once, and a follower that lags seldom.
 const CACHE_BYTES: u64 = 4 << 20;
 
 /// How often and how long an opening waits for an engine of this process that was just dropped to release its files.
