@@ -16,7 +16,7 @@ use std::time::Duration;
 use openraft::error::{ClientWriteError, RaftError};
 use openraft::metrics::RaftServerMetrics;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::client::CallError;
 use crate::core::{Core, Proposal};
@@ -40,6 +40,8 @@ const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// An attempt gets more than this only if present links and disks explain it.
 const UNEXPLAINED_MAX: Duration = Duration::from_secs(3);
+/// An attempt that takes longer than [`ATTEMPT_TIMEOUT`] is asked this often whether they still do.
+const EXPLAINED_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The outcome of an attempt.
 enum Attempt {
@@ -48,6 +50,8 @@ enum Attempt {
     NotAppended(String),
     /// The batch may be in the log, now or later.
     Unknown(String),
+    /// The attempt ran out of time. The batch may be in the log, now or later.
+    Overdue,
     /// The leader is overloaded; the batch is certainly not in the log.
     Overloaded,
     /// The leader refuses these commands of the batch, and none of the batch is in the log.
@@ -126,17 +130,10 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         if batch.is_empty() {
             return;
         }
-        let (began, until) = (Instant::now(), attempt_deadline(core, &batch, &backlog.pace));
-        let attempt = match leader {
-            Some(id) if id == core.identity.node_id() => append(core, &batch, until).await,
-            Some(id) => tokio::select! {
-                attempt = forward(core, id, &batch, until) => attempt,
-                () = backlog.refuse_as_leader_meanwhile() => unreachable!("never resolves"),
-            },
-            None => Attempt::NotAppended("no leader is known".to_owned()),
-        };
+        let began = Instant::now();
+        let attempt = attempt(core, leader, &batch, backlog).await;
         // An attempt that ran out of time is a measurement too: the next one gets more.
-        if matches!(attempt, Attempt::Applied(_)) || Instant::now() >= until {
+        if matches!(attempt, Attempt::Applied(_) | Attempt::Overdue) {
             backlog.pace.record(began.elapsed());
         }
         match attempt {
@@ -159,6 +156,10 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Attempt::Unknown(trouble) => {
                 batch = settle_unknown(batch, &trouble);
                 last_trouble = trouble;
+            }
+            Attempt::Overdue => {
+                last_trouble = "no quorum confirmed it in time".to_owned();
+                batch = settle_unknown(batch, &last_trouble);
             }
         }
         wait_for_another(core, leader, retry_at(&batch, pause)).await;
@@ -244,14 +245,55 @@ async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
     let _ = timeout_at(until, changed).await;
 }
 
-/// The end of an attempt that begins now. Recent batches may have been slow for a reason that is over, so an attempt
-/// also ends when it has taken much longer than links and disks explain at present.
-fn attempt_deadline(core: &Core, batch: &[Proposal], pace: &Estimate) -> Instant {
-    let latest = batch.iter().map(|proposal| proposal.deadline).max();
-    let explained = 4 * core.proposal_time().unwrap_or_default();
-    let expected = (3 * pace.bound()).min(UNEXPLAINED_MAX.max(explained));
-    let attempt = Instant::now() + ATTEMPT_TIMEOUT.max(expected);
-    latest.map_or(attempt, |latest| latest.min(attempt))
+/// One attempt to carry a batch, by the leader that this node knows.
+async fn attempt(
+    core: &Core,
+    leader: Option<u64>,
+    batch: &[Proposal],
+    backlog: &mut Backlog,
+) -> Attempt {
+    let Some(leader) = leader else {
+        return Attempt::NotAppended("no leader is known".to_owned());
+    };
+    let (began, usual) = (Instant::now(), backlog.pace.bound());
+    let latest = batch.iter().map(|proposal| proposal.deadline).max().unwrap_or(began);
+    let explained = || core.proposal_time().unwrap_or_default();
+    let deadline = || latest.min(began + attempt_max(usual, explained()));
+    let carried = async {
+        if leader == core.identity.node_id() {
+            return append(core, batch).await;
+        }
+        tokio::select! {
+            attempt = forward(core, leader, batch, deadline()) => attempt,
+            () = backlog.refuse_as_leader_meanwhile() => unreachable!("never resolves"),
+        }
+    };
+    tokio::select! {
+        // First, because a call that timed out is overdue as well.
+        biased;
+        () = overdue(deadline) => Attempt::Overdue,
+        attempt = carried => attempt,
+    }
+}
+
+/// How long an attempt may take. Recent batches usually took up to `usual`, perhaps for a reason that is over, so an
+/// attempt also ends when it has taken much longer than the `explained` time of present links and disks.
+fn attempt_max(usual: Duration, explained: Duration) -> Duration {
+    ATTEMPT_TIMEOUT.max((3 * usual).min(UNEXPLAINED_MAX.max(4 * explained)))
+}
+
+/// Resolves at a deadline that follows links and disks: an answer that was lost on a bad link must not hold up this
+/// node's other proposals once the link is well.
+async fn overdue(deadline: impl Fn() -> Instant) {
+    let mut next_look = Instant::now() + ATTEMPT_TIMEOUT;
+    loop {
+        let at = deadline();
+        if at <= Instant::now() {
+            return;
+        }
+        sleep_until(at.min(next_look)).await;
+        next_look = Instant::now() + EXPLAINED_INTERVAL;
+    }
 }
 
 fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
@@ -259,7 +301,7 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 }
 
 /// Appends a batch on this node, which leads as far as it knows.
-async fn append(core: &Core, batch: &[Proposal], deadline: Instant) -> Attempt {
+async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
     // The batcher appends one batch at a time, so only a transfer can hold the lock.
     let Some(_turn) = core.transfer.try_lock_appends() else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
@@ -268,14 +310,13 @@ async fn append(core: &Core, batch: &[Proposal], deadline: Instant) -> Attempt {
         return Attempt::NotAppended("leadership was handed over".to_owned());
     }
     let entry = Batch { now_ms: core.heard.median_ms(), commands: commands_of(batch) };
-    match timeout_at(deadline, core.raft.client_write(entry)).await {
-        Ok(Ok(written)) => Attempt::Applied(written.data.0),
+    match core.raft.client_write(entry).await {
+        Ok(written) => Attempt::Applied(written.data.0),
         // Leadership may have been lost before or after the entry was appended.
-        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+        Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
             Attempt::Unknown("leadership was lost".to_owned())
         }
-        Ok(Err(error)) => Attempt::Unknown(error.to_string()),
-        Err(_) => Attempt::Unknown("no quorum confirmed it in time".to_owned()),
+        Err(error) => Attempt::Unknown(error.to_string()),
     }
 }
 
@@ -329,5 +370,38 @@ async fn call_leader(
             Attempt::Unknown(error.to_string())
         }
         Err(error) => Attempt::NotAppended(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn only_slow_links_and_disks_explain_an_attempt_of_more_than_three_seconds() {
+        assert_eq!(attempt_max(Duration::ZERO, 5 * SECOND), ATTEMPT_TIMEOUT);
+        assert_eq!(attempt_max(10 * SECOND, SECOND / 1_000), UNEXPLAINED_MAX);
+        assert_eq!(attempt_max(10 * SECOND, 5 * SECOND), 20 * SECOND);
+        assert_eq!(attempt_max(10 * SECOND, 50 * SECOND), 30 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_on_a_bad_link_ends_soon_after_the_link_is_well() {
+        let (began, explained) = (Instant::now(), Cell::new(5 * SECOND));
+        let overdue = overdue(|| began + attempt_max(10 * SECOND, explained.get()));
+        let well = async {
+            sleep_until(began + 8 * SECOND).await;
+            explained.set(SECOND / 1_000);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = overdue => {}
+            () = well => {}
+        }
+        assert!(began.elapsed() <= 8 * SECOND + EXPLAINED_INTERVAL, "{:?}", began.elapsed());
     }
 }
