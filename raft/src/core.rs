@@ -61,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) queue: mpsc::Sender<Proposal>,
     /// The internal address that this node advertises to others.
     pub(crate) advertise_raft: String,
+    /// When this node opened.
+    pub(crate) opened: Instant,
 }
 
 impl Core {
@@ -71,6 +73,14 @@ impl Core {
             http: self.options.advertise_http.clone(),
             store: self.identity.store(),
         }
+    }
+
+    /// When a task that looks every `interval` looks next. The intervals of such tasks divide one another and are
+    /// counted from one moment, so the tasks look together: each time that a thread wakes costs more than most looks.
+    pub(crate) fn next_look(&self, interval: Duration) -> Instant {
+        let past = self.opened.elapsed().as_nanos() % interval.as_nanos();
+        let past = Duration::from_nanos(u64::try_from(past).unwrap_or_default());
+        Instant::now() + interval.saturating_sub(past)
     }
 
     /// The leader as far as this node knows; it may be gone by now.

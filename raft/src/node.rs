@@ -163,6 +163,7 @@ impl Node {
             requests: Requests::default(),
             queue,
             advertise_raft,
+            opened: Instant::now(),
         });
         let membership = Arc::new(Membership::new(Arc::clone(&core)));
         let (tasks, elections, reports) = Default::default();

@@ -27,6 +27,9 @@ const UNDER_WAY_MAX: usize = 4;
 /// while they do.
 const OPENRAFT_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How often a leader without followers looks for some.
+const LONE_INTERVAL: Duration = Duration::from_millis(200);
+
 /// The heartbeats to one member.
 #[derive(Default)]
 struct Line {
@@ -69,10 +72,11 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     let mut under_way = JoinSet::new();
     let mut openraft_due = Instant::now() + OPENRAFT_INTERVAL;
     while core.leads_by(vote) {
-        let now = Instant::now();
+        let (now, others) = (Instant::now(), core.others());
+        let due = core.next_look(if others.is_empty() { LONE_INTERVAL } else { interval });
         if !core.transfer.heartbeats_are_paused() && core.heard.may_send(term, now) {
             let mut is_refused = false;
-            for (id, member) in core.others() {
+            for (id, member) in others {
                 is_refused |= !core.heard.weather().takes_heartbeats(id);
                 let line = lines.entry(id).or_default();
                 if is_due(core, id, term, line) {
@@ -87,7 +91,6 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
                 core.raft.trigger().heartbeat().await.map_err(|_| Ended)?;
             }
         }
-        let due = now + interval;
         while let Some(ended) = tokio::select! {
             Some(ended) = under_way.join_next() => Some(ended),
             () = sleep_until(due) => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::status::known_leader;
 use crate::core::Core;
@@ -39,7 +39,7 @@ pub(super) async fn report(core: Arc<Core>) {
         }
         tokio::select! {
             runs = changes.changed() => if runs.is_err() { return },
-            () = sleep(LOOK_INTERVAL) => {}
+            () = sleep_until(core.next_look(LOOK_INTERVAL)) => {}
         }
     }
 }

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::core::Core;
 use crate::membership::Membership;
 use crate::runtime::Spawner;
 
 /// Time between two comparisons.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 /// Another voter leads better only if few of its commits would exceed the leader's usual time divided by this.
 const BETTER_BY: u32 = 4;
 /// Another voter leads better only if it also saves at least this much. On a disk that alternates between fast and
@@ -37,7 +37,7 @@ pub(crate) async fn hand_over(membership: Arc<Membership>) {
     let mut better_since: Option<Instant> = None;
     let mut failures = 0_u32;
     loop {
-        sleep(LOOK_INTERVAL).await;
+        sleep_until(core.next_look(LOOK_INTERVAL)).await;
         // One slow sync may be chance, and a leader without changes syncs so rarely that it would not find out.
         let may_be_bad = core.heard.syncs().may_have_turned_bad(SAVES_MIN, BETTER_BY);
         if core.leads() && may_be_bad {

@@ -34,7 +34,7 @@ pub(crate) async fn learn_releases(core: Arc<Core>) {
         }
         core.releases.keep_only(&others);
         doubts.retain(|store, _| others.values().any(|member| member.store == *store));
-        tokio::time::sleep(LEARN_INTERVAL).await;
+        tokio::time::sleep_until(core.next_look(LEARN_INTERVAL)).await;
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use crate::client::CallError;
 use crate::core::Core;
@@ -31,7 +31,7 @@ const CONDITION_AGE_MAX: Duration = Duration::from_secs(3);
 /// again, patience shrinks with each measurement, and the next candidate waits for that long.
 const LEADERLESS_AGE_MAX: Duration = Duration::from_millis(300);
 /// How often members are checked for silence.
-const LOOK_INTERVAL: Duration = Duration::from_millis(350);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Timeout of a ping, or longer on a slow link. Further pings are sent while it waits.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// Maximum number of pings under way. There are few members, and a member that does not answer is pinged again.
@@ -78,7 +78,7 @@ pub(crate) async fn probe(core: Arc<Core>) {
                 pings.spawn(async move { ping(&core, id, &member).await });
             }
         }
-        sleep(LOOK_INTERVAL).await;
+        sleep_until(core.next_look(LOOK_INTERVAL)).await;
     }
 }
 

@@ -17,6 +17,6 @@ pub(crate) async fn tend_membership(membership: Arc<Membership>) {
         membership.tell_addresses().await;
         membership.finish_joint_change().await;
         membership.raise_term_for_learners().await;
-        tokio::time::sleep(TEND_INTERVAL).await;
+        tokio::time::sleep_until(membership.core().next_look(TEND_INTERVAL)).await;
     }
 }

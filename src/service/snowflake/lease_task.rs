@@ -10,7 +10,7 @@ use mintleaf_core::snowflake::{SnowflakeSettings, Window};
 use mintleaf_core::state::{Command, Response};
 use mintleaf_raft::{ProposeError, StopReason};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::clock_reports::ClockReports;
 use super::cluster_rules;
@@ -22,7 +22,7 @@ use crate::replica::Replica;
 
 /// Between two looks at the clock and the windows.
 const TURN_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two looks while callers wait, which wake the task early, or while the clocks of a known leader's voters
+/// Between two looks while callers wait, who wake the task early, or while the clocks of a known leader's voters
 /// are not known yet.
 const TURN_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long a command may take before the next turn begins.
@@ -119,12 +119,16 @@ impl LeaseTask {
             let status = self.turn().await.err().unwrap_or(LeaseStatus::InOrder);
             let clocks_are_unknown = leader.is_some() && self.cluster_now_ms().is_none();
             self.report_status(status);
-            sleep(TURN_INTERVAL_MIN).await;
-            tokio::select! {
-                () = sleep(if clocks_are_unknown { Duration::ZERO } else { TURN_INTERVAL }) => {}
-                () = self.snowflakes.wanted.notified() => {}
-                () = replica.node().leader_other_than(leader) => {}
-            }
+            let soonest = Instant::now() + TURN_INTERVAL_MIN;
+            let called = async {
+                tokio::select! {
+                    () = self.snowflakes.wanted.notified() => {}
+                    () = replica.node().leader_other_than(leader) => {}
+                }
+                sleep_until(soonest).await;
+            };
+            let pause = if clocks_are_unknown { TURN_INTERVAL_MIN } else { TURN_INTERVAL };
+            let _ = timeout(pause, called).await;
         }
     }
 
