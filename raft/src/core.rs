@@ -36,6 +36,9 @@ pub(crate) use requests::Requests;
 /// A read index is requested again after this long, or after a few round trips of a slow link.
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Shortest interval between two looks of a task on the only member of a cluster.
+const LONE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The parts of a node that its tasks share.
 pub(crate) struct Core {
     pub(crate) options: Options,
@@ -76,8 +79,11 @@ impl Core {
     }
 
     /// When a task that looks every `interval` looks next. The intervals of such tasks divide one another and are
-    /// counted from one moment, so the tasks look together: each time that a thread wakes costs more than most looks.
+    /// counted from one moment, so the tasks look together: each time that a thread wakes costs more than most looks. The
+    /// only member of a cluster has nothing to look at that is urgent.
     pub(crate) fn next_look(&self, interval: Duration) -> Instant {
+        let is_alone = self.identity.members().nodes().count() == 1;
+        let interval = if is_alone { interval.max(LONE_INTERVAL) } else { interval };
         let past = self.opened.elapsed().as_nanos() % interval.as_nanos();
         let past = Duration::from_nanos(u64::try_from(past).unwrap_or_default());
         Instant::now() + interval.saturating_sub(past)

@@ -22,8 +22,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct Tuning {
     /// Time between two heartbeats.
     pub heartbeat: Duration,
-    /// How long a candidate gets to win at first, on fast disks and links. openraft's clock ticks once in one and a
-    /// half times this.
+    /// How long a candidate gets to win at first, on fast disks and links.
     pub message_max: Duration,
     /// The leader lease: for this long after a leader's last message, a follower refuses to elect another leader.
     pub lease: Duration,

@@ -27,9 +27,6 @@ const UNDER_WAY_MAX: usize = 4;
 /// while they do.
 const OPENRAFT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often a leader without followers looks for some.
-const LONE_INTERVAL: Duration = Duration::from_millis(200);
-
 /// The heartbeats to one member.
 #[derive(Default)]
 struct Line {
@@ -71,9 +68,11 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     let mut lines = BTreeMap::<u64, Line>::new();
     let mut under_way = JoinSet::new();
     let mut openraft_due = Instant::now() + OPENRAFT_INTERVAL;
+    let mut metrics = core.raft.server_metrics();
     while core.leads_by(vote) {
+        metrics.mark_unchanged();
         let (now, others) = (Instant::now(), core.others());
-        let due = core.next_look(if others.is_empty() { LONE_INTERVAL } else { interval });
+        let (due, is_alone) = (core.next_look(interval), others.is_empty());
         if !core.transfer.heartbeats_are_paused() && core.heard.may_send(term, now) {
             let mut is_refused = false;
             for (id, member) in others {
@@ -94,6 +93,11 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
         while let Some(ended) = tokio::select! {
             Some(ended) = under_way.join_next() => Some(ended),
             () = sleep_until(due) => None,
+            // The first follower gets its first heartbeat at once.
+            runs = metrics.changed(), if is_alone => {
+                runs.map_err(|_| Ended)?;
+                None
+            }
         } {
             let Ok((id, answer)) = ended else { continue };
             if let Some(line) = lines.get_mut(&id) {

@@ -20,6 +20,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// openraft waits this long for the answer to a message. Whether a message counts as lost before that depends on the
 /// link and on the disk at its other end, which openraft does not know: `client/network.rs` decides.
 pub(crate) const MESSAGE_MAX: Duration = Duration::from_secs(60);
+/// Added to the time between two ticks of openraft.
+const TICK_DELAY: Duration = Duration::from_secs(1);
 
 /// The type that openraft uses to spawn tasks, sleep and draw random numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -153,7 +155,9 @@ impl AsyncRuntime for Runtime {
     }
 
     fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
-        TokioRuntime::sleep_until(deadline)
+        // openraft waits like this only between its ticks. With its elections and heartbeats switched off, all that a
+        // tick still does is to end the leadership of a leader that was removed from the membership.
+        TokioRuntime::sleep_until(deadline + TICK_DELAY)
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(
