@@ -19,9 +19,9 @@ use crate::machine::clock::Clock;
 use crate::replica::{DrawKey, Replica};
 use crate::text::timestamp::rfc3339;
 
-/// All nodes propose renewals at multiples of this time, so that many share one entry: most of what leases cost is the syncs
-/// and messages of entries. A renewal is requested seconds before it is needed.
-const RENEWALS_EVERY_MS: u64 = 100;
+/// All nodes propose renewals at multiples of this time, so that many share one entry: most of what leases cost is the
+/// syncs and messages of entries. A renewal is requested seconds before it is needed.
+const RENEWALS_EVERY_MS: u64 = 250;
 
 /// Pools of worker ids, and the leases of them.
 pub struct PoolService {
