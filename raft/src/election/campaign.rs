@@ -124,7 +124,10 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
 /// candidate that it has voted for the time to win.
 fn campaign_at(core: &Core, leader_is_known: bool, began: Instant, part: f64) -> Instant {
     let (contact, timers) = (core.heard.contact(), core.heard.timers());
-    let beyond_min = (timers.election_max - timers.election_min).mul_f64(part);
+    let spread = timers.election_max - timers.election_min;
+    // A node that is about to stop would have to hand the leadership over again, so all others go first.
+    let beyond_others = if core.transfer.has_declined() { spread } else { Duration::ZERO };
+    let beyond_min = spread.mul_f64(part) + beyond_others;
     // No leader is known, so only the leader leases that other nodes may hold have to run out.
     let patience = if leader_is_known { timers.election_min } else { timers.lease + MARGIN };
     let missed = contact.silent_since().unwrap_or(began) + patience;
@@ -161,7 +164,8 @@ fn follow(core: &Core, leader: u64) -> Option<((u64, Member), u32)> {
     let members = core.identity.members();
     let mut successors: Vec<u64> = members.voter_ids().filter(|id| *id != leader).collect();
     successors.sort_unstable();
-    let turn = successors.iter().position(|id| *id == me)?;
+    let place = successors.iter().position(|id| *id == me)?;
+    let turn = if core.transfer.has_declined() { successors.len() } else { place };
     Some(((leader, core.member(leader)?), u32::try_from(turn).ok()?))
 }
 
