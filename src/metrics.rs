@@ -252,6 +252,12 @@ impl Metrics {
         self.doors.reloads_failed[what as usize].set(u64::from(failed));
     }
 
+    /// What of the files that this node reads while it runs cannot be used.
+    pub(crate) fn failed_reloads(&self) -> Vec<&'static str> {
+        let reloads = Reloaded::ALL.iter().zip(&self.doors.reloads_failed);
+        reloads.filter(|(_, failed)| failed.get() > 0).map(|(what, _)| what.label()).collect()
+    }
+
     /// Counts a request that was answered, well or not.
     #[inline]
     pub(crate) fn request_answered(&self, mode: Mode) {

@@ -207,6 +207,7 @@ impl Services {
             own: Default::default(),
             redis: Default::default(),
             counts: Default::default(),
+            tokens: Default::default(),
             tags_max,
             register_keys_max,
         };

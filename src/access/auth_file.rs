@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::role::Role;
-use super::token::{Hash, TagGlob, Token};
+use super::token::{Hash, TagGlob, Token, hash_of, hex};
 
 /// Longest auth file.
 pub(crate) const AUTH_FILE_BYTES_MAX: usize = 8 << 20;
@@ -24,6 +24,8 @@ const NAME_BYTES_MAX: usize = 64;
 const ANONYMOUS: &str = "anonymous";
 /// Most entries of one token's `tags`: each request of such a token looks at them.
 const TAGS_MAX: usize = 64;
+/// How many bytes of the hash of its text distinguish an auth file from another: few, because people compare them.
+const FINGERPRINT_BYTES: usize = 4;
 /// Longest entry of `tags`, in characters: as long as the longest tag, and a star.
 const TAG_CHARS_MAX: usize = 129;
 
@@ -49,12 +51,20 @@ pub struct AuthFile {
     /// What callers without a token may do.
     pub(super) anonymous: Option<Role>,
     pub(super) by_hash: HashMap<Hash, Arc<Token>>,
+    /// The begin of the SHA-256 of its text, in hexadecimal digits. It says nothing of a token: the text has only the
+    /// hash of each, and these are too few bits to find out which text, or which of many tokens, they come from.
+    fingerprint: String,
 }
 
 impl AuthFile {
     /// What callers without a token may do.
     pub(crate) fn anonymous(&self) -> Option<Role> {
         self.anonymous
+    }
+
+    /// What distinguishes it from another file, for people.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// Reads the text of an auth file.
@@ -69,7 +79,8 @@ impl AuthFile {
             let at = error.span().map_or(0, |span| span.start);
             wrong(text, at, format_args!("is not TOML: {}", error.message()))
         })?;
-        let mut file = Self::default();
+        let fingerprint = hex(&hash_of(text.as_bytes())[..FINGERPRINT_BYTES]);
+        let mut file = Self { fingerprint, ..Self::default() };
         let mut names = HashSet::new();
         for (key, value) in root.get_ref() {
             match key.get_ref().as_ref() {

@@ -56,7 +56,12 @@ pub fn hash_of(token: &[u8]) -> Hash {
 
 /// A hash as it stands in the auth file.
 pub fn written_hash(hash: &Hash) -> String {
-    hash.iter().fold(String::from("sha256:"), |mut text, byte| {
+    format!("sha256:{}", hex(hash))
+}
+
+/// Bytes in lower-case hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text

@@ -40,6 +40,11 @@ impl Tokens {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// What distinguishes the auth file in force from another, for people.
+    pub(crate) fn fingerprint(&self) -> String {
+        self.current.read().fingerprint().to_owned()
+    }
+
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)

@@ -1,5 +1,6 @@
 //! `mintleaf cluster status`: what every member says of itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::Style;
@@ -17,6 +18,9 @@ use crate::text::fingerprints::brief;
 const UNREACHABLE: &str = "unreachable";
 /// The longest wait for one member: a node answers these questions from memory.
 const MEMBER_MAX: Duration = Duration::from_secs(2);
+
+/// What a member's view says of that member alone.
+const OF_VIEW: [&str; 5] = ["term", "leader_id", "keys", "auth_file", "failed_reloads"];
 
 /// Asks the first node that answers for the members, and then each of these.
 ///
@@ -141,7 +145,8 @@ fn add(cluster: &mut Value, said: &[Said]) {
         };
         let own = said.iter().find(|said| said.id == node["id"]).map(|said| &said.outcome);
         node["answered"] = json!(matches!(own, Some(Ok(_))));
-        for field in ["error", "ready", "draining", "reasons", "term", "leader_id", "keys"] {
+        let of_answer = ["error", "ready", "draining", "reasons"];
+        for field in of_answer.into_iter().chain(OF_VIEW) {
             node[field] = Value::Null;
         }
         match own {
@@ -167,9 +172,9 @@ fn add_answer(node: &mut Value, view: &Value, readiness: &Value) {
             node[field] = own[field].clone();
         }
     }
-    node["term"] = view["term"].clone();
-    node["leader_id"] = view["leader_id"].clone();
-    node["keys"] = view["keys"].clone();
+    for field in OF_VIEW {
+        node[field] = view[field].clone();
+    }
     node["ready"] = readiness["ready"].clone();
     node["reasons"] = readiness["reasons"].clone();
     node["draining"] = json!(reasons(readiness).any(|reason| reason.starts_with("draining:")));
@@ -237,14 +242,14 @@ fn unformed(cluster: &Value) -> String {
     text + "what to do: mintleaf help a-cluster-that-does-not-form\n"
 }
 
-fn table(cluster: &Value) -> TextTable<12> {
+fn table(cluster: &Value) -> TextTable<13> {
     let head = [
         "NODE", "ROLE", "STATE", "LAG", "CLOCK", "RTT", "SYNC", "VERSION", "HTTP", "RAFT", "KEYS",
-        "ZONE",
+        "AUTH", "ZONE",
     ];
     let mut table = TextTable::new(head)
         .numbers(&["NODE", "LAG", "CLOCK", "RTT", "SYNC"])
-        .dispensable(&["ZONE", "RAFT", "KEYS"]);
+        .dispensable(&["ZONE", "RAFT", "AUTH", "KEYS"]);
     for node in nodes(cluster) {
         let clock = node["clock_from_median_ms"].as_i64();
         table.row([
@@ -259,6 +264,7 @@ fn table(cluster: &Value) -> TextTable<12> {
             cell(node, "http"),
             cell(node, "raft"),
             keys(node),
+            cell(node, "auth_file"),
             cell(node, "zone"),
         ]);
     }
@@ -308,8 +314,26 @@ fn remarks(cluster: &Value) -> Vec<(Style, String, String)> {
             let (leader, term) = (cell(node, "leader_id"), cell(node, "term"));
             remark(format!(" believes that the leader is {leader}, in term {term}"));
         }
+        for what in node["failed_reloads"].as_array().into_iter().flatten() {
+            let what = shown(what.as_str().unwrap_or_default());
+            remark(format!(": files that changed cannot be used ({what}); its log says why"));
+        }
     }
+    remarks.extend(auth_files(cluster));
     remarks
+}
+
+/// That members judge callers by different auth files, if they do. A node of an earlier release does not say.
+fn auth_files(cluster: &Value) -> Option<(Style, String, String)> {
+    let mut nodes_by_file: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in nodes(cluster).filter(|node| node["failed_reloads"].is_array()) {
+        let file = node["auth_file"].as_str().unwrap_or("none");
+        nodes_by_file.entry(file).or_default().push(cell(node, "id"));
+    }
+    let of = |(file, ids): (&&str, &Vec<String>)| format!("{} at {}", shown(file), ids.join(", "));
+    let files: Vec<String> = nodes_by_file.iter().map(of).collect();
+    let differ = "nodes have different auth files".to_owned();
+    (files.len() > 1).then(|| (DOUBTFUL, differ, format!(": {}", files.join("; "))))
 }
 
 /// A line for each remark, and one that all is well if nothing else is to be said.

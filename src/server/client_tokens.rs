@@ -57,4 +57,8 @@ impl FollowedFiles for ClientTokens {
         self.current.replace(file);
         Ok(())
     }
+
+    fn keys(&self) -> Option<String> {
+        Some(self.current.fingerprint())
+    }
 }

@@ -109,6 +109,9 @@ impl RunningNode {
             tokens: tokens.as_ref().map(ClientTokens::current),
             insecure: config.insecure,
         };
+        if let Some(tokens) = &doors.tokens {
+            services.cluster.show_tokens(Arc::clone(tokens));
+        }
         let ports =
             ClientPorts { http, resp, tls: client_tls.as_ref().map(ClientCredentials::watch) };
         keys.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));

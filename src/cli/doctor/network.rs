@@ -13,6 +13,7 @@ use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
 use super::finding::Finding;
+use crate::access::AuthFile;
 use crate::config::NodeConfig;
 use crate::machine::clock::{Clock, SystemClock};
 use crate::machine::entropy;
@@ -143,12 +144,17 @@ pub(super) async fn cluster(
         }
     };
     findings.push(whose(&view, client, config).await);
+    let source = config.and_then(|config| config.auth_file.as_ref());
+    let file = source.and_then(|source| source.parse(&source.read().ok()?).ok());
     let mut offsets_ms = Vec::new();
     for node in view["nodes"].as_array().into_iter().flatten() {
         let address = node["http"].as_str().unwrap_or_default();
         let Ok(member) = client.of_member(address, ANSWER_MAX) else { continue };
-        match offset(&member).await {
-            Ok(offset_ms) => offsets_ms.extend(offset_ms),
+        match view_and_offset(&member).await {
+            Ok((view, offset_ms)) => {
+                offsets_ms.extend(offset_ms);
+                findings.extend(file.as_ref().and_then(|file| other_auth_file(&view, file)));
+            }
             Err(_) => findings.push(Finding::doubtful(
                 CLUSTER,
                 format!("node {} does not answer at {address}", cell(node, "id")),
@@ -191,9 +197,22 @@ async fn own_cluster(client: &Client, config: &NodeConfig) -> Option<Value> {
 /// How far a clock may be off unless a setting gives another bound.
 const SKEW_DEFAULT: Duration = Duration::from_secs(2);
 
-/// About how far a node's clock is ahead of this machine's, in milliseconds. It may be wrong by half of the time that
-/// the answer took; `None` if that was long.
-async fn offset(member: &Client) -> Result<Option<i64>, Failure> {
+/// That a node judges callers by another auth file than this one.
+fn other_auth_file(view: &Value, file: &AuthFile) -> Option<Finding> {
+    let (theirs, own) = (view["auth_file"].as_str()?, file.fingerprint());
+    (theirs != own).then(|| {
+        let node = cell(view, "node_id");
+        Finding::doubtful(
+            CLUSTER,
+            format!("node {node} has another auth file in force ({theirs}) than the one here ({own})"),
+            "give all nodes the same; mintleaf cluster status shows which has which, and which could not read its own",
+        )
+    })
+}
+
+/// What a node says of the cluster, and about how far its clock is ahead of this machine's, in milliseconds. That may be
+/// wrong by half of the time that the answer took; `None` if that was long.
+async fn view_and_offset(member: &Client) -> Result<(Value, Option<i64>), Failure> {
     let clock = SystemClock::default();
     let (asked_ms, asked) = (clock.now_ms(), clock.monotonic_ms());
     let view = member.get("/v1/cluster").await?;
@@ -204,7 +223,8 @@ async fn offset(member: &Client) -> Result<Option<i64>, Failure> {
     let theirs_ms = own.and_then(|own| own["last_heard_ms"].as_u64());
     let ahead_ms = |theirs_ms: u64| i128::from(theirs_ms) - i128::from(asked_ms + took_ms / 2);
     let precise = theirs_ms.filter(|_| took_ms <= CLOCK_ANSWER_MS_MAX);
-    Ok(precise.and_then(|theirs_ms| i64::try_from(ahead_ms(theirs_ms)).ok()))
+    let offset_ms = precise.and_then(|theirs_ms| i64::try_from(ahead_ms(theirs_ms)).ok());
+    Ok((view, offset_ms))
 }
 
 fn clock(mut offsets_ms: Vec<i64>, skew_max: Duration) -> Finding {

@@ -1,6 +1,6 @@
 //! The cluster as its operators see it: members, levels, clocks, readiness, metrics.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mintleaf_core::state::{Actor, Change, MemberFacts, State};
@@ -14,6 +14,7 @@ use super::headroom::{HeadroomLog, NEAR_END};
 use super::member_answers::{self, MemberAnswers, Question};
 use super::redis_nodes::{RedisNode, RedisNodes};
 use super::worker_view::{ClockView, PoolView, WorkersView};
+use crate::access::Tokens;
 use crate::limits::GRAB_MAX;
 use crate::machine::clock::Clock;
 use crate::metrics::{
@@ -44,6 +45,8 @@ pub struct ClusterService {
     pub(in crate::service) own: OwnReadiness,
     pub(in crate::service) redis: RedisNodes,
     pub(in crate::service) counts: MemberCounts,
+    /// The tokens of this node's auth file, if it has one.
+    pub(in crate::service) tokens: OnceLock<Arc<Tokens>>,
     /// Most names of tags that the cluster shall know.
     pub(in crate::service) tags_max: u64,
     pub(in crate::service) register_keys_max: u64,
@@ -79,6 +82,8 @@ impl ClusterService {
     pub fn view(&self) -> ClusterView {
         let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
         view.level = self.replica.read(State::level);
+        view.auth_file = self.tokens.get().map(|tokens| tokens.fingerprint());
+        view.failed_reloads = self.metrics.failed_reloads();
         view.add_clocks(&self.clocks());
         view
     }
@@ -247,6 +252,11 @@ impl ClusterService {
     /// Takes this node out of rotation for good, because it is about to end.
     pub fn begin_draining(&self) {
         self.own.begin_draining();
+    }
+
+    /// Has the view name the auth file that these tokens come from. The first ones stay.
+    pub(crate) fn show_tokens(&self, tokens: Arc<Tokens>) {
+        self.tokens.get_or_init(|| tokens);
     }
 
     /// Records that clients of the Redis protocol find this node at `advertised`, or else at this port of the host of

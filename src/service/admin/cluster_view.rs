@@ -26,6 +26,11 @@ pub struct ClusterView {
     /// Fingerprints of what the answering node proves itself with to others, the preferred one first: of the keys that
     /// its secrets give, or of its certificate.
     pub keys: Vec<String>,
+    /// What distinguishes the auth file that is in force at the answering node; `None` without one.
+    pub auth_file: Option<String>,
+    /// Which files of the answering node have changed, or are gone, and cannot be used: what they held before is in
+    /// force.
+    pub failed_reloads: Vec<&'static str>,
     /// Every member, by id.
     pub nodes: Vec<NodeView>,
 }
@@ -97,7 +102,7 @@ impl From<NodeCounts> for CountsView {
 }
 
 impl ClusterView {
-    /// The view at `now_ms` of this node's clock, without the levels and the members' clocks.
+    /// The view at `now_ms` of this node's clock, without the level, the auth file and the members' clocks.
     pub(in crate::service) fn new(status: &Status, now_ms: u64) -> Self {
         let node = |member: &MemberStatus| NodeView::new(member, status, now_ms);
         let nodes = status.members.iter().map(node).collect();
@@ -109,6 +114,8 @@ impl ClusterView {
             level: 1,
             voters: status.voters.iter().map(|ids| ids.iter().copied().collect()).collect(),
             keys: status.keys.clone(),
+            auth_file: None,
+            failed_reloads: Vec::new(),
             nodes,
         }
     }

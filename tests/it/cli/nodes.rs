@@ -4,9 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 
+use mintleaf::access::{hash_of, written_hash};
 use serde_json::{Value, json};
 
 use super::{ask, assert_fails, json_of, printed, run};
+use crate::auth::{entry, secret_file, token, write};
 use crate::harness::{Finished, Port, Process, eventually, mintleaf, secs};
 
 /// The entry of a node in a list of nodes.
@@ -88,6 +90,61 @@ fn a_check_of_the_cluster_exits_by_how_it_is() {
     cluster.start_node(second);
     cluster.start_node(leader);
     exits(0, "all is well");
+}
+
+#[test]
+fn status_names_nodes_that_have_another_auth_file_or_cannot_use_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cluster = mintleaf().prepare(3, &["--cluster-secret-file", &secret_file(dir.path())]);
+    let file = |id: u64| dir.path().join(format!("auth-{id}.toml"));
+    let old = "anonymous = \"read\"\n".to_owned() + &entry("ops", "admin", "");
+    for id in cluster.ids() {
+        write(&file(id), &old);
+        cluster.add_flag(id, "--auth-file", file(id));
+    }
+    cluster.start_all();
+    let urls = cluster.ids().iter().map(|id| cluster.api(*id).0.to_string()).collect::<Vec<_>>();
+    let (urls, ops) = (urls.join(","), token("ops"));
+    let status = |flags: &[&str]| {
+        run(&[&["cluster", "status", "--url", &urls, "--token", &ops], flags].concat())
+    };
+    let new = old.clone() + &entry("new", "read", "");
+    let [before, after] =
+        [&old, &new].map(|text| written_hash(&hash_of(text.as_bytes()))[7..15].to_owned());
+    let shown = |id: u64, of: &Value| {
+        let shown = node(of, id);
+        (shown["auth_file"].clone(), shown["failed_reloads"].clone())
+    };
+    let all = json_of(&status(&["--json"]));
+    assert!(cluster.ids().iter().all(|id| shown(*id, &all) == (json!(before), json!([]))), "{all}");
+
+    write(&file(1), &new);
+    write(&file(2), "nonsense");
+    for id in [1, 2] {
+        cluster.process(id).signal("HUP");
+    }
+    let wanted = [(&after, json!([])), (&before, json!(["tokens"])), (&before, json!([]))];
+    eventually("the files to be read", secs(15), || {
+        let all = json_of(&status(&["--json"]));
+        let is_shown = |(id, (file, failed))| shown(id, &all) == (json!(file), failed);
+        (1..).zip(wanted.clone()).all(is_shown).then_some(())
+    });
+    let (check, table) = (status(&["--check"]), status(&[]));
+    for says in [
+        "node 2: files that changed cannot be used (tokens); its log says why",
+        "nodes have different auth files: ",
+        &format!("{after} at 1"),
+        &format!("{before} at 2, 3"),
+    ] {
+        assert_fails(&check, 1, says);
+        assert!(printed(&table).contains(says), "{table:?}");
+    }
+    assert!(!check.stderr.contains(&ops), "{check:?}");
+    let (own, raft) = (file(3), "127.0.0.1:0");
+    let here = ["doctor", "--node-id", "9", "--raft", raft, "--auth-file", own.to_str().unwrap()];
+    let doctor = run(&[&here, &["--url", &urls, "--token", &ops, "--insecure"][..]].concat());
+    let says = format!("node 1 has another auth file in force ({after}) than the one here");
+    assert!(doctor.stdout.contains(&says), "{doctor:?}");
 }
 
 #[test]
