@@ -459,9 +459,6 @@ impl IdService {
         }
         self.replica.read_barrier(deadline).await?;
         let row = self.row(tag).ok_or(refused)?;
-        // The segment has the default size. The operator of this tag may want smaller ones, which keep ids close to the
-        // order of requests.
-        let first = first.filter(|first| first.end - first.start <= u64::from(row.step));
         Ok(Found { row, first, is_new: false })
     }
 

@@ -267,7 +267,8 @@ impl TagCreation {
         let step = STEP_DEFAULT;
         let create = [
             Command::CreateTag { tag: tag.clone(), step, start, description: String::new() },
-            Command::Grab { tag: tag.clone(), size: step },
+            // The log raises this to the tag's step, which is another one if the tag exists already.
+            Command::Grab { tag: tag.clone(), size: 1 },
         ];
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose_all(&create, deadline).await };

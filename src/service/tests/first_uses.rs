@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use mintleaf_core::encoding::{decode_command, encode_command};
 use mintleaf_core::limits::STEP_DEFAULT;
-use mintleaf_core::state::{Actor, Change, Command};
+use mintleaf_core::state::{Actor, Change, Command, Protection};
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::StateMachine;
 use tempfile::TempDir;
@@ -13,16 +13,34 @@ use super::alone;
 use super::altered::Altered;
 use crate::replica::StateReplica;
 
+/// Where something happens to the state, next to the entries of a first use.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    BeforeCreation,
+    BehindGrab,
+}
+
 /// The first two ids of a tag that is created on first use, where this happens to the state right behind the entry that
 /// reserves its first segment.
 async fn first_ids(meanwhile: impl Fn(&StateReplica) + Send + Sync + 'static) -> [u64; 2] {
+    first_ids_with(Place::BehindGrab, meanwhile).await
+}
+
+async fn first_ids_with(
+    place: Place,
+    meanwhile: impl Fn(&StateReplica) + Send + Sync + 'static,
+) -> [u64; 2] {
     let dir = TempDir::new().unwrap();
     let is_over = AtomicBool::new(false);
     let altered = move |inner| {
         Altered::over(inner, move |inner, stamp, command| {
+            let entry = decode_command(command);
+            let happens = |at: Place| place == at && !is_over.swap(true, Relaxed);
+            if matches!(entry, Ok(Command::CreateTag { .. })) && happens(Place::BeforeCreation) {
+                meanwhile(inner);
+            }
             let reply = inner.apply(stamp, command)?;
-            let is_grab = matches!(decode_command(command), Ok(Command::Grab { .. }));
-            if is_grab && !is_over.swap(true, Relaxed) {
+            if matches!(entry, Ok(Command::Grab { .. })) && happens(Place::BehindGrab) {
                 meanwhile(inner);
             }
             Ok(reply)
@@ -56,6 +74,18 @@ async fn a_mark_that_is_named_before_the_first_segment_has_a_slot_binds_it() {
             carry_out(inner, Change::ImportTag { import, tag, step, max_id, description });
         };
         assert_eq!(first_ids(import).await, [mark, mark + 1]);
+    }
+}
+
+#[tokio::test]
+async fn a_first_use_behind_the_creation_of_a_tag_reserves_the_step_of_that_tag() {
+    for step in [1, 10, STEP_DEFAULT - 1] {
+        let create = move |inner: &StateReplica| {
+            let (description, protection) = (String::new(), Protection::default());
+            let (tag, start) = (orders(), 1);
+            carry_out(inner, Change::CreateTag { tag, step, start, description, protection });
+        };
+        assert_eq!(first_ids_with(Place::BeforeCreation, create).await, [1, 2], "{step}");
     }
 }
 
