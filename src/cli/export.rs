@@ -16,7 +16,7 @@ use super::tag::many::beginning;
 pub struct ExportArgs {
     /// Print SQL for this table of Leaf: each tag's row is inserted, or its max_id is raised
     #[arg(long, value_name = "TABLE", required = true, num_args = 0..=1)]
-    #[arg(default_missing_value = "leaf_alloc", value_parser = table)]
+    #[arg(default_missing_value = "leaf_alloc", value_parser = table, conflicts_with = "json")]
     leaf: String,
 }
 

@@ -42,6 +42,7 @@ fn all_tags_are_frozen_at_once_and_thawed_by_their_prefix() {
         &["tag", "update", "orders", "--prefix", "pay", "--step", "5"],
         &["tag", "freeze"],
         &["tag", "freeze", "orders", "--all"],
+        &["export", "--leaf", "--json"],
     ] {
         assert_eq!(ask(&dev, args).code, Some(2), "{args:?}");
     }
