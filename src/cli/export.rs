@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, complain, print_as_it_is, warn};
-use super::tag::many::beginning;
+use super::table::word;
+use super::tag::many;
 
 /// For which system.
 #[derive(Args, Debug)]
@@ -18,6 +19,9 @@ pub struct ExportArgs {
     #[arg(long, value_name = "TABLE", required = true, num_args = 0..=1)]
     #[arg(default_missing_value = "leaf_alloc", value_parser = table, conflicts_with = "json")]
     leaf: String,
+    /// Only tags whose names begin with this
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    prefix: String,
 }
 
 /// A table's name that needs no escape within backquotes.
@@ -30,7 +34,7 @@ fn table(text: &str) -> Result<String, &'static str> {
 }
 
 pub(super) async fn run(args: &ExportArgs, client: &Client) -> Result<(), Failure> {
-    let tags = beginning(client, "", None).await?;
+    let tags = many::listed(client, &args.prefix).await?;
     let mut sql = "SET NAMES utf8mb4;\n".to_owned();
     let (mut unfit, mut thawed) = (0, 0_usize);
     for tag in &tags {
@@ -53,7 +57,12 @@ pub(super) async fn run(args: &ExportArgs, client: &Client) -> Result<(), Failur
     if thawed > 0 {
         warn(&format!(
             "tags that are not frozen: {thawed}. Nodes go on to give their ids above these marks, and Leaf would repeat \
-             them: first mintleaf tag freeze --all"
+             them: first mintleaf tag freeze {}",
+            if args.prefix.is_empty() {
+                "--all".to_owned()
+            } else {
+                format!("--prefix {}", word(&args.prefix))
+            }
         ));
     }
     print_as_it_is(&sql)?;

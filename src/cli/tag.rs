@@ -54,19 +54,23 @@ pub enum TagCommand {
                             true\n\nOn a terminal, --max-id asks for confirmation; elsewhere it wants --yes."
     )]
     Update(UpdateArgs),
-    /// Freeze a tag, or all of them: no node hands out its ids
+    /// Freeze a tag, all that begin with a prefix, or all of them: no node hands out its ids
     #[command(
-        after_help = "Examples:\n  mintleaf tag freeze orders\n  mintleaf tag freeze --all\n\nThe way back: mintleaf tag \
+        after_help = "Examples:\n  mintleaf tag freeze orders\n  mintleaf tag freeze --prefix pay\n  mintleaf tag freeze \
+                            --all\n\nThe way back: mintleaf tag \
                             update orders --frozen false, or, for all of them, mintleaf tag update --prefix '' --frozen \
                             false. Tags that are created later are not frozen."
     )]
     Freeze {
         /// The tag's name
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        #[arg(required_unless_present_any = ["all", "prefix"], conflicts_with_all = ["all", "prefix"])]
         name: Option<String>,
         /// All tags
-        #[arg(long)]
+        #[arg(long, conflicts_with = "prefix")]
         all: bool,
+        /// All tags whose names begin with this
+        #[arg(long, value_name = "TEXT")]
+        prefix: Option<String>,
     },
     /// Delete a tag; created again, it continues above its old ids
     #[command(
@@ -231,11 +235,11 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             show(&tag.map_err(|refused| refused.about_tag(&name, Kind::Segment))?, json)
         }
         TagCommand::Update(args) => update(args, client, json).await,
-        TagCommand::Freeze { name, .. } => {
+        TagCommand::Freeze { name, prefix, .. } => {
             let frozen = json!({ "frozen": true });
             match name {
                 Some(name) => update_one(&name, &frozen, client, json).await,
-                None => many::update("", &frozen, client, json).await,
+                None => many::update(&prefix.unwrap_or_default(), &frozen, client, json).await,
             }
         }
         TagCommand::Delete { name, yes } => {

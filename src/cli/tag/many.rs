@@ -37,10 +37,7 @@ pub(super) async fn update(
     client: &Client,
     json: bool,
 ) -> Result<(), Failure> {
-    let tags = beginning(client, prefix, None).await?;
-    if tags.is_empty() && !prefix.is_empty() {
-        return Err(Failure::new(format!("no tag begins with {}", shown(prefix))));
-    }
+    let tags = listed(client, prefix).await?;
     let is_as_wanted = |tag: &&Value| {
         change.as_object().into_iter().flatten().all(|(field, wanted)| tag[field] == *wanted)
     };
@@ -106,8 +103,20 @@ async fn update_all(
     Ok(report)
 }
 
+/// All tags whose names begin with `prefix`, in the order of their names.
+///
+/// # Errors
+/// When there is a prefix, and no tag begins with it.
+pub(in crate::cli) async fn listed(client: &Client, prefix: &str) -> Result<Vec<Value>, Failure> {
+    let tags = beginning(client, prefix, None).await?;
+    match tags.is_empty() && !prefix.is_empty() {
+        true => Err(Failure::new(format!("no tag begins with {}", shown(prefix)))),
+        false => Ok(tags),
+    }
+}
+
 /// The tags whose names begin with `prefix`, in the order of their names, up to `limit` of them.
-pub(in crate::cli) async fn beginning(
+pub(super) async fn beginning(
     client: &Client,
     prefix: &str,
     limit: Option<u64>,

@@ -42,6 +42,8 @@ fn all_tags_are_frozen_at_once_and_thawed_by_their_prefix() {
         &["tag", "update", "orders", "--prefix", "pay", "--step", "5"],
         &["tag", "freeze"],
         &["tag", "freeze", "orders", "--all"],
+        &["tag", "freeze", "orders", "--prefix", "pay"],
+        &["tag", "freeze", "--all", "--prefix", "pay"],
         &["export", "--leaf", "--json"],
     ] {
         assert_eq!(ask(&dev, args).code, Some(2), "{args:?}");
@@ -60,6 +62,27 @@ fn each_tag_that_could_not_be_changed_has_a_line() {
     for says in ["error: a: step must", "error: b: step must", "not changed: 2\n"] {
         assert!(refused.stderr.contains(says), "{refused:?}");
     }
+}
+
+#[test]
+fn tags_of_one_prefix_are_frozen_and_exported_without_the_others() {
+    let dev = mintleaf().dev();
+    for name in ["pay", "pay-a", "pa", "shop"] {
+        assert_eq!(ask(&dev, &["tag", "create", name]).code, Some(0));
+    }
+    let export = ["export", "--leaf", "--prefix", "pay"];
+    let early = ask(&dev, &export);
+    assert!(early.stderr.contains("not frozen: 2"), "{early:?}");
+    assert!(early.stderr.ends_with("mintleaf tag freeze --prefix pay\n"), "{early:?}");
+    let frozen = ask(&dev, &["tag", "freeze", "--prefix", "pay"]);
+    assert_eq!(printed(&frozen), "changed: 2, unchanged: 0\n");
+    assert_eq!(tag(&dev, "shop")["frozen"], false);
+    let exported = ask(&dev, &export);
+    let rows: Vec<&str> = printed(&exported).lines().skip(1).collect();
+    assert_eq!(rows.len(), 2, "{exported:?}");
+    assert!(rows[0].contains("('pay',") && rows[1].contains("('pay-a',"), "{exported:?}");
+    assert_fails(&ask(&dev, &["export", "--leaf", "--prefix", "no"]), 1, "no tag begins with no");
+    assert_fails(&ask(&dev, &["tag", "freeze", "--prefix", "no"]), 1, "no tag begins with no");
 }
 
 #[test]
