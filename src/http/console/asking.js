@@ -32,9 +32,9 @@ const token = {
   },
 };
 
-/** Asks for JSON. A status in `fine` besides 200 is an answer, too. */
-async function ask(path, { signal, fine = [] } = {}) {
-  const headers = { Accept: 'application/json' };
+/** Asks for JSON, or a text. A status in `fine` besides 200 is an answer, too. */
+async function ask(path, { signal, fine = [], text = false } = {}) {
+  const headers = { Accept: text ? 'text/plain' : 'application/json' };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   const deadline = AbortSignal.timeout(ANSWER_MS_MAX);
   const signals = signal ? AbortSignal.any([signal, deadline]) : deadline;
@@ -42,6 +42,7 @@ async function ask(path, { signal, fine = [] } = {}) {
   const date = Date.parse(answer.headers.get('date') ?? '');
   // A date has whole seconds: less than two of difference says nothing.
   if (Number.isFinite(date)) behindMs = Math.abs(date - Date.now()) < 2000 ? 0 : date - Date.now();
+  if (answer.ok && text) return answer.text();
   const body = await answer.json().catch(() => null);
   if (answer.ok || fine.includes(answer.status)) return body;
   throw new Refusal(answer.status, body);
@@ -49,8 +50,8 @@ async function ask(path, { signal, fine = [] } = {}) {
 
 /** One thing that is asked for again and again: where, how often, and what is done with the answer. */
 class Source {
-  constructor({ path, everyMs, fine, take, refused }) {
-    Object.assign(this, { path, everyMs, fine, take, refused, dueAt: 0, asked: null });
+  constructor({ path, everyMs, fine, text, take, refused }) {
+    Object.assign(this, { path, everyMs, fine, text, take, refused, dueAt: 0, asked: null });
   }
 
   /** Answers whether the node did. */
@@ -61,7 +62,7 @@ class Source {
     if (path === null) return false;
     this.asked = path;
     try {
-      const body = await ask(path, { signal, fine: this.fine });
+      const body = await ask(path, { signal, fine: this.fine, text: this.text });
       // Meanwhile another page may have been asked for.
       if (this.asked !== path) return true;
       this.dueAt = Date.now() + this.everyMs - ROUND_MS / 4;

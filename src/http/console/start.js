@@ -130,6 +130,7 @@ function start() {
   Object.assign(sources, {
     ready: source(() => '/readyz', 2000, (body) => overview.takeReady(body), () => {}, { fine: [503] }),
     cluster: source(() => '/v1/cluster?counts=true', 2000, (body) => overview.takeCluster(body), inPart('members')),
+    times: source(() => '/metrics', 4000, (page) => traffic.takeTimes(page), (error) => { if (error) traffic.within = null; }, { text: true }),
     need: source(() => `/v1/buffers?${stale}&sort=need&limit=5`, 2000, (body) => overview.takeNeed(body), (error) => overview.refuseNeed(error)),
     last: source(() => `/v1/audit?${stale}&sort=newest&limit=1`, 4000, (body) => overview.takeLastChange(body.entries[0]), inTile('change')),
     tags: source(() => tags.path(), 2000, (body) => tags.take(body), inPart('tags')),

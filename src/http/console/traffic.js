@@ -12,6 +12,10 @@ const traffic = {
   rates: new Map(),
   /** Ids a second of all nodes and of this one, and when they were measured, oldest first. */
   looks: [],
+  /** How long requests took, as of the last look. */
+  times: null,
+  /** Within how many seconds this node answered 99 % of the latest requests for ids; `null` while that is not known. */
+  within: null,
 
   take(cluster) {
     const at = Date.now();
@@ -29,6 +33,7 @@ const traffic = {
     const notes = [
       cluster.nodes.length > 1 ? `This node ${perSecond(own)}.` : '',
       errors > 0 ? `${perSecond(errors).replace('/s', ' errors/s')}.` : 'No errors.',
+      this.within === null ? '' : `99 % within ${quickly(this.within)}.`,
       silent.length ? `Without node ${list(silent)}.` : '',
     ];
     tile('traffic', 'good', perSecond(sum('ids')).replace('/s', ''), notes.filter(Boolean).join(' '));
@@ -47,6 +52,12 @@ const traffic = {
     return { ids: perS('ids'), errors: perS('errors') };
   },
 
+  takeTimes(page) {
+    const before = this.times;
+    this.times = timesIn(page);
+    this.within = before && answeredWithin(before, this.times);
+  },
+
   draw(hasOthers) {
     const { looks } = this;
     const top = Math.max(...looks.map((look) => look.all), 1) * 1.1;
@@ -61,3 +72,40 @@ const traffic = {
     $('traffic-picture').setAttribute('aria-label', `${words}, in the last ${span((end - first) / 1000)}, up to ${perSecond(top / 1.1)}`);
   },
 };
+
+/** What a page of metrics says of requests for ids: how many there were, and how many took at most so many seconds. */
+function timesIn(page) {
+  const times = { all: 0, request: new Map(), burst: new Map() };
+  for (const [, name, labels, digits] of page.matchAll(/^mintleaf_(\w+)\{(.*)\} (\d+)$/gm)) {
+    if (labels.includes('mode="admin"')) continue;
+    if (/^(http_requests|resp_commands)_total$/.test(name)) times.all += Number(digits);
+    const of = times[/^(request|burst)_seconds_bucket$/.exec(name)?.[1]];
+    const bound = Number(/le="([^"]+)"/.exec(labels)?.[1].replace('+Inf', 'Infinity'));
+    of?.set(bound, (of.get(bound) ?? 0) + Number(digits));
+  }
+  return times;
+}
+
+/**
+ * Within how many seconds 99 % of the requests between two looks were answered; `null` where none was measured. Those that
+ * were answered from what is held are measured in samples: they took as long as these.
+ */
+function answeredWithin(before, now) {
+  const since = (name) => [...now[name]].map(([bound, count]) => [bound, count - (before[name].get(bound) ?? 0)]);
+  const upTo = (counts, bound) => counts.findLast(([each]) => each <= bound)?.[1] ?? 0;
+  const [waited, sampled] = [since('request'), since('burst')];
+  const [waits, samples] = [waited, sampled].map((counts) => upTo(counts, Infinity));
+  // A node that was started again counts from 0.
+  if (now.all < before.all || waits < 0 || samples < 0) return null;
+  const held = Math.max(0, now.all - before.all - waits);
+  if (waits + held === 0 || waits + samples === 0) return null;
+  const bounds = (samples ? [...waited, ...sampled] : waited).map(([bound]) => bound).sort((one, other) => one - other);
+  const heldUpTo = (bound) => (samples ? (held * upTo(sampled, bound)) / samples : held);
+  return bounds.find((bound) => upTo(waited, bound) + heldUpTo(bound) >= 0.99 * (waits + held));
+}
+
+/** A short time in seconds; what took longer than all bounds took more than a second. */
+function quickly(seconds) {
+  if (seconds === Infinity) return 'more than 1 s';
+  return seconds < 0.001 ? `${Math.round(seconds * 1e6)} µs` : lately(seconds * 1000);
+}
