@@ -263,31 +263,64 @@ pub(super) async fn collected(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// Reads and discards a body that is not needed. A body that is longer or slower than allowed is left where it is; if it
-/// says so, none of it is asked for: its sender may wait for that (RFC 9110, 10.1.1).
-pub(super) async fn read_off<B>(body: B)
+/// says so, none of it is asked for: its sender may wait for that (RFC 9110, 10.1.1). Returns whether all of it was read.
+pub(super) async fn read_off<B>(body: B) -> bool
 where
     B: HttpBody<Error: Into<axum::BoxError>>,
 {
+    if body.is_end_stream() {
+        return true;
+    }
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return;
+        return false;
     }
     let mut body = pin!(Limited::new(body, BODY_BYTES_MAX));
-    let to_its_end = async { while let Some(Ok(_)) = body.frame().await {} };
-    let _ = tokio::time::timeout(BODY_MAX, to_its_end).await;
+    let to_its_end = async {
+        loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return false,
+                None => return true,
+            }
+        }
+    };
+    tokio::time::timeout(BODY_MAX, to_its_end).await.unwrap_or(false)
 }
 
-/// Lends a body to the code that answers its request. The body comes back if it is dropped unread.
-pub(super) fn lend<B>(body: B) -> (LentBody<B>, Arc<Mutex<Option<B>>>) {
-    let unread = Arc::default();
-    (LentBody { body: Some(body), is_unread: true, unread: Arc::clone(&unread) }, unread)
+/// Lends a body to the code that answers its request. What that code has not read to its end comes back.
+pub(super) fn lend<B>(body: B) -> (LentBody<B>, Loan<B>) {
+    let rest = Arc::default();
+    (LentBody { body: Some(body), is_begun: false, rest: Arc::clone(&rest) }, Loan(rest))
 }
 
 /// A body that was lent.
 pub(super) struct LentBody<B> {
-    /// `None` once it is dropped.
+    /// `None` once it was read to its end.
     body: Option<B>,
-    is_unread: bool,
-    unread: Arc<Mutex<Option<B>>>,
+    is_begun: bool,
+    rest: Arc<Mutex<Option<Rest<B>>>>,
+}
+
+/// A body that was not read to its end.
+struct Rest<B> {
+    body: B,
+    /// Whether some of it was read: it is too long or too slow, or broke off.
+    is_begun: bool,
+}
+
+/// What becomes of a body that was lent.
+pub(super) struct Loan<B>(Arc<Mutex<Option<Rest<B>>>>);
+
+impl<B: HttpBody<Error: Into<axum::BoxError>>> Loan<B> {
+    /// Reads the body off if nobody has read any of it. Returns whether all of it was read.
+    pub(super) async fn settle(self) -> bool {
+        let rest = self.0.lock().take();
+        match rest {
+            None => true,
+            Some(Rest { is_begun: true, .. }) => false,
+            Some(Rest { body, is_begun: false }) => read_off(body).await,
+        }
+    }
 }
 
 impl<B: HttpBody + Unpin> HttpBody for LentBody<B> {
@@ -299,8 +332,13 @@ impl<B: HttpBody + Unpin> HttpBody for LentBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let lent = self.get_mut();
-        lent.is_unread = false;
-        lent.body.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(context))
+        lent.is_begun = true;
+        let Some(body) = &mut lent.body else { return Poll::Ready(None) };
+        let frame = Pin::new(body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) {
+            lent.body = None;
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -314,9 +352,8 @@ impl<B: HttpBody + Unpin> HttpBody for LentBody<B> {
 
 impl<B> Drop for LentBody<B> {
     fn drop(&mut self) {
-        if self.is_unread {
-            *self.unread.lock() = self.body.take();
-        }
+        let is_begun = self.is_begun;
+        *self.rest.lock() = self.body.take().map(|body| Rest { body, is_begun });
     }
 }
 

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use axum::http::header::CONNECTION;
-use axum::http::{HeaderValue, Request};
+use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
+use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture, announce_end};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::unread_request;
 use super::write_buffer::{AttachedTransport, WriteBuffer};
@@ -227,7 +226,7 @@ impl Future for AnswerFuture {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut answered = Pin::new(&mut self.answer).poll(context);
         if let (true, Poll::Ready(Ok(response))) = (self.is_last, &mut answered) {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            announce_end(response);
         }
         answered
     }

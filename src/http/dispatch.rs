@@ -129,19 +129,16 @@ impl Dispatch {
             head.extensions.insert(tinyid::JudgedBy(self.access.shared_tokens()));
         }
         let span = self.span_of(&head);
-        let (body, unread) = body::lend(body);
+        let (body, loan) = body::lend(body);
         let request = Request::from_parts(head, body);
         let mut response = self.ask_router(request).instrument(span.clone()).await;
-        // hyper ends a connection, without announcing it, if the body of a request comes after the answer.
-        let unread = unread.lock().take().filter(|body| !body.is_end_stream());
-        if let Some(unread) = unread {
-            body::read_off(unread).await;
-        }
+        let is_read = loan.settle().await;
         if !holds_itself {
             response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         }
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
-        self.finish(mode, &method, &path, (request_id, span), response).map(Either::Right)
+        let response = self.finish(mode, &method, &path, (request_id, span), response);
+        behind_body(is_read, response).map(Either::Right)
     }
 
     /// Answers a request for ids that may have to wait, or that asks in a way that gives none.
@@ -156,16 +153,14 @@ impl Dispatch {
     {
         let began = Instant::now();
         // Leaf ignores the body. The dispatch still reads it off, because the next request comes behind it.
-        if !body.is_end_stream() {
-            body::read_off(body).await;
-        }
+        let is_read = body::read_off(body).await;
         let response = self.ids.waited(request, head).await;
         let (mode, path) = (request.path.mode(), spelling::asked_path(head));
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
         // Most requests have no line.
         let has_line = response.status().is_server_error();
         let span = if has_line { self.span_of(head) } else { Span::none() };
-        self.finish(mode, &head.method, path, (None, span), response)
+        behind_body(is_read, self.finish(mode, &head.method, path, (None, span), response))
     }
 
     /// The refusal of a request, if it must not be carried out. This is never inlined into the fast path's own code,
@@ -191,7 +186,7 @@ impl Dispatch {
         }
         if fault.is_some() {
             // A proxy before the node may read the next request differently from the node.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            announce_end(&mut response);
         }
         Some(response)
     }
@@ -209,7 +204,14 @@ impl Dispatch {
         let (mut head, body) = request.into_parts();
         spelling::normalize(&mut head);
         if let Some(refusal) = self.refusal(&head, caller) {
-            return ResponseFuture::Ready(Some(refusal.map(Either::Right)));
+            let refusal = refusal.map(Either::Right);
+            if caller.token().is_none() || body.is_end_stream() {
+                // A stranger has nothing read.
+                return ResponseFuture::Ready(Some(behind_body(body.is_end_stream(), refusal)));
+            }
+            return ResponseFuture::Awaited(Box::pin(async move {
+                behind_body(body::read_off(body).await, refusal)
+            }));
         }
         if let Some(asked) = IdRequest::read(&head.uri, &head.headers) {
             let takes = asked.path.takes_by(&head.method) && body.is_end_stream();
@@ -270,6 +272,20 @@ impl Dispatch {
         }
         response
     }
+}
+
+/// The answer to a request whose body was read, or not. In that case hyper ends the connection behind the answer if the
+/// body comes later, which the client must know before it sends the next request.
+fn behind_body<B>(is_read: bool, mut response: Response<B>) -> Response<B> {
+    if !is_read {
+        announce_end(&mut response);
+    }
+    response
+}
+
+/// Has an answer announce that it is the last one of its connection.
+pub(super) fn announce_end<B>(response: &mut Response<B>) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }
 
 /// The mode that counts the requests of a path of the router.

@@ -11,12 +11,13 @@ mod clients;
 mod matrix;
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mintleaf::access::{hash_of, written_hash};
 
-use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, ms, pause, secs};
 use crate::kept::Kept;
 
 /// The lines of a token in an auth file. The token is its name followed by `-token`.
@@ -183,8 +184,8 @@ fn strangers_are_not_let_in_as_administrators() {
     assert!(!dir.path().join("data").exists(), "nothing is made before the file is read");
 
     let node = Guarded::start("anonymous = \"admin\"\n");
-    let mut kept = Kept::open(node.dev.api().0);
-    let mut create = |tag: &str, headers: &str| {
+    let create = |tag: &str, headers: &str| {
+        let mut kept = Kept::open(node.dev.api().0);
         let body = format!("{{\"tag\":\"{tag}\"}}");
         let length = body.len();
         let request = format!(
@@ -271,4 +272,38 @@ fn a_node_warns_once_of_tokens_that_cross_a_network_in_the_clear_and_not_where_t
         let said = node.said();
         assert_eq!(said.matches("tokens in the clear").count(), count, "{http} {tls:?}: {said}");
     }
+}
+
+/// A client may send the head of a request and its body one after the other.
+#[test]
+fn a_refusal_that_comes_before_the_body_says_that_it_is_the_last_unless_a_known_token_was_shown() {
+    let node = Guarded::start(&entry("shop", "issue", ""));
+    let http = node.dev.api().0;
+    let head = |length: usize, with: &str| {
+        format!(
+            "POST /v1/tags HTTP/1.1\r\nhost: localhost\r\n{with}content-length: {length}\r\n\r\n"
+        )
+    };
+    let mut known = Kept::open(http);
+    for _ in 0..3 {
+        known.send(&head(2, &bearer("shop")));
+        pause(ms(50));
+        known.send("{}");
+        let (status, body, is_last) = known.whole_answer();
+        assert_eq!((status, is_last), (403, false), "{body}");
+    }
+    known.send(&head((64 << 10) + 1, &bearer("shop")));
+    let (status, body, is_last) = known.whole_answer();
+    assert_eq!((status, is_last), (403, true), "a longer body is not read: {body}");
+
+    for with in ["", &bearer("nobody"), "expect: 100-continue\r\n"] {
+        let mut stranger = Kept::open(http);
+        stranger.send(&head(2, with));
+        let (status, body, is_last) = stranger.whole_answer();
+        assert_eq!((status, is_last), (401, true), "{with}: {body}");
+        assert_eq!(stranger.0.read(&mut [0]).unwrap(), 0, "it is the last");
+    }
+    // Where a request has no body, the connection goes on.
+    let mut stranger = Kept::open(http);
+    assert_eq!([0; 3].map(|_| stranger.get("/v1/tags", "").0), [401; 3]);
 }

@@ -113,6 +113,7 @@ fn a_body_that_stalls_is_408() {
     let answer = read_all(&stream);
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains(r#""code":"timeout""#), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
 }
 
 #[test]
@@ -122,6 +123,7 @@ fn a_body_that_is_too_long_is_413_however_it_is_framed() {
     let announced = format!("{head}content-length: 99999999999\r\n\r\n");
     let answer = exchange(dev.api(), announced.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
 
     let mut stream = connect(dev.api());
     stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).unwrap();

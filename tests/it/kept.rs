@@ -45,7 +45,8 @@ impl<S: Read + Write> Kept<S> {
         self.whole_answer()
     }
 
-    fn whole_answer(&mut self) -> (u16, String, bool) {
+    /// The next answer: its status, its body, and whether it says that it is the last one.
+    pub(crate) fn whole_answer(&mut self) -> (u16, String, bool) {
         let (mut head, mut length) = (String::new(), 0);
         loop {
             let start = head.len();
