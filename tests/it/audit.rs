@@ -231,6 +231,13 @@ fn changes_of_the_membership_and_the_leader_are_recorded() {
         (&json!(true), &json!(false))
     );
     assert_eq!(entry["after"]["raft"], raft);
+    let before = audit(api).len();
+    let same =
+        json!({ "id": leader, "raft": raft, "voter": false, "http": entry["after"]["http"] });
+    for same in [&demote, &same] {
+        assert_eq!(api.post("/v1/cluster/nodes", same).status, 200);
+        assert_eq!(audit(api).len(), before, "{same} changes nothing");
+    }
 
     // When a node removes itself, the removal is recorded first.
     let removed = cluster.api(leader).delete(&format!("/v1/cluster/nodes/{leader}"));

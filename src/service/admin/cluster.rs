@@ -165,6 +165,9 @@ impl ClusterService {
         let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
         let planned = Change::SetNode { id, before: before.clone(), after: after.clone() };
         audit::check(&self.replica, &actor, &planned)?;
+        let is_as_wanted = before.as_ref().is_some_and(|before| {
+            (&before.raft, before.voter) == (&raft, voter) && ["", &before.http].contains(&&*http)
+        });
         let replica = Arc::clone(&self.replica);
         let making = async move {
             replica.node().add_member(id, raft, http, voter, force).await?;
@@ -174,7 +177,7 @@ impl ClusterService {
         };
         let change = move |replica: &Replica| {
             let after = member_facts(replica, id).unwrap_or(after);
-            Some(Change::SetNode { id, before, after })
+            (!is_as_wanted).then_some(Change::SetNode { id, before, after })
         };
         audit::carry(&self.replica, actor, making, change).await?;
         Ok(self.view())
