@@ -24,7 +24,7 @@ const NAME_BYTES_MAX: usize = 64;
 const ANONYMOUS: &str = "anonymous";
 /// Most entries of one token's `tags`: each request of such a token looks at them.
 const TAGS_MAX: usize = 64;
-/// How many bytes of the hash of its text distinguish an auth file from another: few, because people compare them.
+/// Bytes of the hash of an auth file's text that distinguish it from another: few, because people compare them.
 const FINGERPRINT_BYTES: usize = 4;
 /// Longest entry of `tags`, in characters: as long as the longest tag, and a star.
 const TAG_CHARS_MAX: usize = 129;
@@ -51,8 +51,8 @@ pub struct AuthFile {
     /// What callers without a token may do.
     pub(super) anonymous: Option<Role>,
     pub(super) by_hash: HashMap<Hash, Arc<Token>>,
-    /// The begin of the SHA-256 of its text, in hexadecimal digits. It says nothing of a token: the text has only the
-    /// hash of each, and these are too few bits to find out which text, or which of many tokens, they come from.
+    /// The first bytes of the SHA-256 of its text, in hexadecimal digits. They reveal nothing about a token: the text has
+    /// only the hash of each token, and so few bits do not tell which text they come from.
     fingerprint: String,
 }
 

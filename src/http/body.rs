@@ -287,7 +287,7 @@ where
     tokio::time::timeout(BODY_MAX, to_its_end).await.unwrap_or(false)
 }
 
-/// Lends a body to the code that answers its request. What that code has not read to its end comes back.
+/// Lends a body to the code that answers its request. A body that this code has not read to its end comes back.
 pub(super) fn lend<B>(body: B) -> (LentBody<B>, Loan<B>) {
     let rest = Arc::default();
     (LentBody { body: Some(body), is_begun: false, rest: Arc::clone(&rest) }, Loan(rest))
@@ -304,7 +304,7 @@ pub(super) struct LentBody<B> {
 /// A body that was not read to its end.
 struct Rest<B> {
     body: B,
-    /// Whether some of it was read: it is too long or too slow, or broke off.
+    /// Whether some of it was read. Then it is too long or too slow, or it broke off.
     is_begun: bool,
 }
 
@@ -312,7 +312,7 @@ struct Rest<B> {
 pub(super) struct Loan<B>(Arc<Mutex<Option<Rest<B>>>>);
 
 impl<B: HttpBody<Error: Into<axum::BoxError>>> Loan<B> {
-    /// Reads the body off if nobody has read any of it. Returns whether all of it was read.
+    /// Reads the body off if none of it was read. Returns whether all of it was read.
     pub(super) async fn settle(self) -> bool {
         let rest = self.0.lock().take();
         match rest {

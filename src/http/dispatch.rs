@@ -206,7 +206,7 @@ impl Dispatch {
         if let Some(refusal) = self.refusal(&head, caller) {
             let refusal = refusal.map(Either::Right);
             if caller.token().is_none() || body.is_end_stream() {
-                // A stranger has nothing read.
+                // A stranger cannot make a node read.
                 return ResponseFuture::Ready(Some(behind_body(body.is_end_stream(), refusal)));
             }
             return ResponseFuture::Awaited(Box::pin(async move {
@@ -274,8 +274,8 @@ impl Dispatch {
     }
 }
 
-/// The answer to a request whose body was read, or not. In that case hyper ends the connection behind the answer if the
-/// body comes later, which the client must know before it sends the next request.
+/// The answer to a request, once it is known whether the request's body was read. If it was not, hyper ends the
+/// connection behind the answer when the body comes later, and the client must know that before its next request.
 fn behind_body<B>(is_read: bool, mut response: Response<B>) -> Response<B> {
     if !is_read {
         announce_end(&mut response);

@@ -42,8 +42,8 @@ pub struct CopySource {
     pub log_index: Option<u64>,
     /// The level of the cluster.
     pub level: u32,
-    /// The version that took the backup; `None` for a directory, which several may have written.
-    pub version: Option<String>,
+    /// The version that took the backup; for a directory, the first that supports its level.
+    pub version: String,
     /// When the backup was taken; for a directory, the time of the last command in it. In Unix milliseconds.
     pub taken_at_ms: u64,
     /// How many tags there are.
@@ -216,7 +216,7 @@ fn read_directory(
         log_leader,
         log_index,
         level: state.level(),
-        version: None,
+        version: state.version_needed().to_owned(),
         taken_at_ms: state.clock_ms(),
         tags: state.len() as u64,
     };
@@ -247,7 +247,7 @@ impl From<BackupHead> for CopySource {
             log_leader: None,
             log_index: Some(log_index),
             level,
-            version: Some(version),
+            version,
             taken_at_ms,
             tags,
         }

@@ -132,12 +132,7 @@ fn a_running_node_and_other_things_are_no_sources() {
     fs::write(&other, "a text").unwrap();
     assert_refused(&restore(&other, &data, 1, &ENOUGH), 1, &["it is not a backup"], &data);
     dev.process().kill();
-    let [of_node, of_copy] = [&node, &copy].map(|source| inspected(source));
-    assert_eq!(of_node["cluster_id"], of_copy["cluster_id"]);
-    assert_eq!(
-        [&of_node["version"], &of_copy["version"]],
-        [&json!(null), &json!(env!("CARGO_PKG_VERSION"))]
-    );
+    assert_eq!(inspected(&node)["cluster_id"], inspected(&copy)["cluster_id"]);
     restored(&node, &data, 1, &ENOUGH);
 }
 
