@@ -78,9 +78,9 @@ impl Core {
         }
     }
 
-    /// When a task that looks every `interval` looks next. The intervals of such tasks divide one another and are
-    /// counted from one moment, so the tasks look together: each time that a thread wakes costs more than most looks. The
-    /// only member of a cluster has nothing to look at that is urgent.
+    /// When a task that looks every `interval` looks next. The intervals of such tasks are multiples of the heartbeat's
+    /// and are counted from one moment, so the tasks look together: each time that a thread wakes costs more than most
+    /// looks. The only member of a cluster has nothing to look at that is urgent.
     pub(crate) fn next_look(&self, interval: Duration) -> Instant {
         let is_alone = self.identity.members().nodes().count() == 1;
         let interval = if is_alone { interval.max(LONE_INTERVAL) } else { interval };
