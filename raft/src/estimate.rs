@@ -1,10 +1,15 @@
-//! How long something has been taking: a smoothed duration, its deviation, and a median for display.
+//! How long something has been taking: a smoothed duration, its deviation, and a median for display. A wait that follows
+//! such estimates.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 /// Number of measurements behind the median: enough to hide one outlier.
 const RECENT_MAX: usize = 9;
+/// How often a wait looks whether its deadline has moved.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// An estimate of a duration that is measured repeatedly, as TCP estimates its round trip (RFC 6298, 2).
 #[derive(Debug, Clone, Default)]
@@ -63,8 +68,23 @@ impl Estimate {
     }
 }
 
+/// Resolves at a deadline that follows the present estimates of links and disks. An answer that was lost on a bad link
+/// must not hold up what waits behind it once the link is well.
+pub async fn overdue(deadline: impl Fn() -> Instant) {
+    loop {
+        let (at, now) = (deadline(), Instant::now());
+        if at <= now {
+            return;
+        }
+        sleep_until(at.min(now + LOOK_INTERVAL)).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
     use super::*;
 
     fn ms(ms: u64) -> Duration {
@@ -101,5 +121,21 @@ mod tests {
             estimate.record(ms(at));
         }
         assert_eq!(estimate.median(), Some(ms(25)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_on_a_bad_link_ends_soon_after_the_link_is_well() {
+        let (began, patience) = (Instant::now(), Cell::new(ms(20_000)));
+        let well = async {
+            sleep_until(began + ms(8_000)).await;
+            patience.set(ms(2_000));
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = overdue(|| began + patience.get()) => {}
+            () = well => {}
+        }
+        assert!(began.elapsed() >= ms(8_000), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= ms(8_000) + LOOK_INTERVAL, "{:?}", began.elapsed());
     }
 }

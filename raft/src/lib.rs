@@ -84,6 +84,7 @@ mod upkeep;
 pub use error::{
     AskError, Delivery, NodeError, NotConfirmed, ProposeError, Rejected, Remedy, StopReason,
 };
+pub use estimate::overdue;
 pub use leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 pub use message::MembershipError;
 pub use mintleaf_storage::{SyncReadings, is_data_dir};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mintleaf_core::shape::Leadership;
 use mintleaf_core::state::Command;
-use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed};
+use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed, overdue};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
@@ -282,15 +282,19 @@ impl Engine {
         Ended::Grabbed(grabs.iter().map(|grab| grab.id).zip(granted).collect())
     }
 
-    /// Asks the leader, and gives up soon after another node is known to lead.
+    /// Asks the leader. Gives up soon after another node is known to lead, and when links and disks are well again and
+    /// explain the wait no longer: a lost answer must not hold up later messages for as long as its callers would wait.
     async fn forward(self: Arc<Self>, leader: u64, batches: Vec<Batch<WaitingCaller>>) -> Ended {
         let requests: Vec<&Request> = batches.iter().flat_map(Batch::open).collect();
         let (count, message) = (requests.len(), encode(&requests));
         let latest = batches.iter().map(|batch| batch.caller.deadline).max();
         let deadline = latest.unwrap_or_else(Instant::now);
-        let node = self.replica.node();
+        let (node, began) = (self.replica.node(), Instant::now());
         let answer = tokio::select! {
             answer = node.ask_leader(message, deadline) => answer,
+            () = overdue(|| began + self.replica.patience(GRAB_MAX)) => {
+                Err(AskError::Unanswered("the leader did not answer in time".to_owned()))
+            }
             () = async {
                 node.leader_other_than(Some(leader)).await;
                 sleep(LAST_ANSWER_MAX).await;
