@@ -21,6 +21,8 @@ final class Endpoints {
   private final Random random;
   /** Once these are all endpoints, no node answers: that and its end are logged, once each. Guarded by itself. */
   private final Set<Endpoint> failedSinceAnAnswer = new HashSet<>();
+  /** Guarded by the set: when the last of these failed. */
+  private long outageBegan;
   /** Guarded by the set. */
   private boolean closed;
 
@@ -61,12 +63,19 @@ final class Endpoints {
     return best == null ? soonest : best;
   }
 
-  /** Notes an answer that is no failure. */
-  void answered(Endpoint endpoint) {
+  /**
+   * Notes an answer that is no failure.
+   *
+   * @param begun when the attempt began: one that began before no node answered says nothing of that outage's end
+   */
+  void answered(Endpoint endpoint, long begun) {
     endpoint.answered();
     boolean allHadFailed;
     synchronized (failedSinceAnAnswer) {
       allHadFailed = failedSinceAnAnswer.size() == inOrder.size();
+      if (allHadFailed && begun - outageBegan < 0) {
+        return;
+      }
       failedSinceAnAnswer.clear();
     }
     if (allHadFailed) {
@@ -80,6 +89,9 @@ final class Endpoints {
     boolean isTheLast;
     synchronized (failedSinceAnAnswer) {
       isTheLast = !closed && failedSinceAnAnswer.add(endpoint) && failedSinceAnAnswer.size() == inOrder.size();
+      if (isTheLast) {
+        outageBegan = now;
+      }
     }
     if (isTheLast) {
       LOG.log(Level.WARNING, "no node answers, and ids last as long as the leases that are held: {0}", why.getMessage());

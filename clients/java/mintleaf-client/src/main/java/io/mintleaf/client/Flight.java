@@ -91,12 +91,12 @@ final class Flight implements Runnable {
   private boolean judge(Endpoint endpoint, long begun, Answer answer) throws IOException {
     if (request.isDoneBy(answer.status)) {
       goal.answered(answer);
-      control.endpoints.answered(endpoint);
+      control.endpoints.answered(endpoint, begun);
       return true;
     }
     MintleafException problem = answer.problem();
     if (answer.status == 429 && problem.code().equals("rate_limited")) {
-      control.endpoints.answered(endpoint);
+      control.endpoints.answered(endpoint, begun);
       stay = endpoint;
       stayUntil = control.ticker.nanos() + TimeUnit.SECONDS.toNanos(Math.max(1, answer.retryAfterSeconds));
       goal.attemptFailed(problem);
@@ -108,7 +108,7 @@ final class Flight implements Runnable {
       failed(endpoint, begun, rest, MintleafException.unavailable(endpoint + ": " + problem.getMessage()));
       return false;
     }
-    control.endpoints.answered(endpoint);
+    control.endpoints.answered(endpoint, begun);
     goal.refused(problem);
     return true;
   }

@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.logging.Handler;
 import java.util.logging.Level;
@@ -69,10 +71,22 @@ class OutageTest {
       b.live();
       eventually(() -> succeeds(client));
       assertTrue(succeeds(client));
-      List<Level> both = java.util.Arrays.asList(Level.WARNING, Level.INFO);
+      List<Level> both = Arrays.asList(Level.WARNING, Level.INFO);
       assertEquals(both, levels());
       assertEquals(b.url(), records.get(1).getParameters()[0].toString());
     }
+  }
+
+  @Test
+  void anAnswerToARequestOfBeforeAnOutageIsNotItsEnd() {
+    Endpoint node = Endpoint.parse("http://127.0.0.1:1");
+    Endpoints endpoints = new Endpoints(Collections.singletonList(node), null, new Random(1));
+    endpoints.failed(node, 10, 20, 0, MintleafException.unavailable("as scripted"));
+    endpoints.answered(node, 19);
+    endpoints.failed(node, 21, 22, 0, MintleafException.unavailable("as scripted"));
+    assertEquals(Collections.singletonList(Level.WARNING), levels());
+    endpoints.answered(node, 23);
+    assertEquals(Arrays.asList(Level.WARNING, Level.INFO), levels());
   }
 
   @Test
@@ -111,7 +125,7 @@ class OutageTest {
 
   private static MintleafClient client(ScriptedNode... nodes) {
     return MintleafClient.builder()
-        .endpoints(java.util.Arrays.stream(nodes).map(ScriptedNode::url).collect(Collectors.toList()))
+        .endpoints(Arrays.stream(nodes).map(ScriptedNode::url).collect(Collectors.toList()))
         .callTimeout(Duration.ofMillis(300))
         .build();
   }
