@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -199,10 +198,8 @@ fn alike(shown: &Value, answer: &Value) -> bool {
     }
 }
 
-/// Executes all commands of the documents, in turn and with the same nodes. One call at a time: each may run a cluster.
+/// Executes all commands of the documents, in turn and with the same nodes.
 fn read(documents: &[Document]) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut reader = Reader::new();
     let is_there = |program: &&str| Command::new(program).arg("--version").output().is_ok();
     let absent = ["redis-cli", "openssl"].into_iter().filter(|program| !is_there(program));
