@@ -215,7 +215,11 @@ impl Dispatch {
         }
         if let Some(asked) = IdRequest::read(&head.uri, &head.headers) {
             let takes = asked.path.takes_by(&head.method) && body.is_end_stream();
+            let burst = self.ids().metrics().burst_begins();
             if let Some(response) = takes.then(|| self.ids.held(&asked)).flatten() {
+                if let Some(burst) = &burst {
+                    self.ids().metrics().burst_answered(Protocol::Http, burst);
+                }
                 let response = response.map(|body| Either::Left(Full::new(body)));
                 return ResponseFuture::Ready(Some(response));
             }

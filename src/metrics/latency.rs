@@ -1,5 +1,5 @@
 //! How long requests took. Ids that are held are answered in bursts, and measured in samples: one burst in
-//! [`BURSTS_PER_SAMPLE`] reads the clock.
+//! [`BURSTS_PER_SAMPLE`] reads the clock. A request that hyper reads is a burst of its own.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -12,7 +12,7 @@ const traffic = {
   rates: new Map(),
   /** Ids a second of all nodes and of this one, and when they were measured, oldest first. */
   looks: [],
-  /** How long requests took, as of the last look. */
+  /** How long requests took, as of the last look that told. */
   times: null,
   /** Within how many seconds this node answered 99 % of the latest requests for ids; `null` while that is not known. */
   within: null,
@@ -53,9 +53,12 @@ const traffic = {
   },
 
   takeTimes(page) {
-    const before = this.times;
-    this.times = timesIn(page);
-    this.within = before && answeredWithin(before, this.times);
+    const now = timesIn(page);
+    const within = this.times && answeredWithin(this.times, now);
+    // Few requests are measured. Where none was, the next look covers this time as well.
+    if (this.times && within === null && now.all > this.times.all) return;
+    this.times = now;
+    this.within = within;
   },
 
   draw(hasOthers) {

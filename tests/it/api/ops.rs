@@ -43,6 +43,27 @@ fn metrics_count_ids_grabs_and_refusals() {
 }
 
 #[test]
+fn held_ids_are_measured_whichever_way_a_request_is_read() {
+    let dev = mintleaf().dev();
+    dev.api().get("/v1/segment/orders").ids();
+    let measured = || {
+        let page = dev.api().get("/metrics");
+        let name = "mintleaf_burst_seconds_count{protocol=\"http\"} ";
+        let count = page.text().lines().find_map(|line| line.strip_prefix(name));
+        count.expect("the metric").parse::<u64>().unwrap()
+    };
+    // A browser's requests are none that the fast path knows. Each thread measures one request in 64.
+    for headers in [&[][..], &[("sec-fetch-site", "same-origin")]] {
+        let before = measured();
+        let asks = || dev.api().send(&Method::GET, "/v1/segment/orders", headers, "").ids();
+        eventually("a request to be measured", secs(30), || {
+            (0..64).for_each(|_| drop(asks()));
+            (measured() > before).then_some(())
+        });
+    }
+}
+
+#[test]
 fn openapi_describes_the_interface() {
     let dev = mintleaf().dev();
     let document = dev.api().get("/openapi.json");
