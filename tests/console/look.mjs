@@ -223,7 +223,7 @@ async function aBrowserMayKeepNothing(browser, cluster) {
   await context.close();
 }
 
-/** A page that nobody looks at asks for nothing; one that is looked at asks for pages of tags, never for all. */
+/** A hidden page asks for nothing; a visible one asks for pages of tags, never for all. */
 async function hiddenPagesAskNothing(page) {
   const look = (state) => page.evaluate((visibility) => {
     Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => visibility });
