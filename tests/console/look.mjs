@@ -82,7 +82,7 @@ async function atAGlance(page) {
 async function ratesAreMeasured(page) {
   const row = '#tags-rows tr[data-key=orders]';
   await reads(page, '#tile-traffic .value', /^[\d,.]+( k)?$/);
-  await reads(page, '#tile-traffic .note', /^This node .+\/s\. No errors\. 99 % within (\d+ µs|[\d.]+ ms)\.$/);
+  await reads(page, '#tile-traffic .note', /^This node .+\/s\. No errors\. 99\u00a0% within (\d+ µs|[\d.]+ ms)\.$/);
   for (const line of ['#traffic-line', '#traffic-own']) {
     await page.waitForFunction((where) => /^[\d.]+,[\d.]+( [\d.]+,[\d.]+)+$/.test(document.querySelector(where).getAttribute('points')), line);
   }

@@ -33,7 +33,7 @@ const traffic = {
     const notes = [
       cluster.nodes.length > 1 ? `This node ${perSecond(own)}.` : '',
       errors > 0 ? `${perSecond(errors).replace('/s', ' errors/s')}.` : 'No errors.',
-      this.within === null ? '' : `99 % within ${quickly(this.within)}.`,
+      this.within === null ? '' : `99\u00a0% within ${quickly(this.within)}.`,
       silent.length ? `Without node ${list(silent)}.` : '',
     ];
     tile('traffic', 'good', perSecond(sum('ids')).replace('/s', ''), notes.filter(Boolean).join(' '));
