@@ -12,7 +12,8 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::role::Role;
-use super::token::{Hash, TagGlob, Token, hash_of, hex};
+use super::token::{Hash, TagGlob, Token, hash_of};
+use crate::text::fingerprints::hex;
 
 /// Longest auth file.
 pub(crate) const AUTH_FILE_BYTES_MAX: usize = 8 << 20;

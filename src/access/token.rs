@@ -3,11 +3,10 @@
 //! A token is looked up by its hash in a map: how long that takes says nothing of how much of a guess was right,
 //! because no guess can come near a hash step by step.
 
-use std::fmt::Write;
-
 use ring::digest::{SHA256, digest};
 
 use super::role::Role;
+use crate::text::fingerprints::hex;
 
 /// The SHA-256 of a token's bytes.
 pub(crate) type Hash = [u8; 32];
@@ -57,13 +56,4 @@ pub fn hash_of(token: &[u8]) -> Hash {
 /// A hash as it stands in the auth file.
 pub fn written_hash(hash: &Hash) -> String {
     format!("sha256:{}", hex(hash))
-}
-
-/// Bytes in lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

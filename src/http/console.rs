@@ -3,7 +3,6 @@
 //! The page itself is the same for every reader and says nothing of the cluster. Its script gets that from the paths of
 //! version 1, with the token that the reader has typed, and contacts no other host.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use axum::body::Body;
@@ -13,6 +12,8 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use ring::digest::{SHA256, digest};
+
+use crate::text::fingerprints::hex;
 
 /// Nothing but this node's own files, no script in the page, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -46,11 +47,7 @@ struct File {
 
 impl File {
     fn new(media_type: &'static str, text: &'static str) -> Self {
-        let mut tag = String::from("\"");
-        for byte in &digest(&SHA256, text.as_bytes()).as_ref()[..8] {
-            let _ = write!(tag, "{byte:02x}");
-        }
-        tag.push('"');
+        let tag = format!("\"{}\"", hex(&digest(&SHA256, text.as_bytes()).as_ref()[..8]));
         let tag = HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""));
         Self { media_type, text, tag }
     }

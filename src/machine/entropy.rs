@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::text::fingerprints::hex;
+
 /// 128 random bits: enough for a name that nothing else ever has.
 ///
 /// # Errors
@@ -16,7 +18,7 @@ pub fn random_u128() -> io::Result<u128> {
 /// As [`random_bytes`].
 pub fn random_hex<const N: usize>() -> io::Result<String> {
     let bytes: [u8; N] = random_bytes()?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 /// Random bytes, for keys.
