@@ -305,8 +305,8 @@ fn as_text(report: &Report, pairs: &[(String, String)], dry_run: bool) -> String
     for (one, other) in pairs.iter().take(SHOWN_MAX) {
         let _ = writeln!(
             text,
-            "{one:?} and {other:?}: to Leaf's HTTP server both were {one:?}, and here they are two. Have callers of \
-             {other:?} ask for {one:?}, or raise {other:?} above {one:?}"
+            "warning: {one:?} and {other:?} are two tags here. Leaf's HTTP server gave its callers of {other:?} ids of \
+             {one:?}: let them ask for {one:?}, or ids repeat"
         );
     }
     and_more(&mut text, pairs.len());

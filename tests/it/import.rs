@@ -136,7 +136,7 @@ fn a_bad_row_is_named_by_its_line_and_costs_itself_only() {
     let run = import(&cluster, 1, text, &[]);
     assert_eq!(run.code, Some(1));
     assert!(run.stdout.contains("line 3: tag \"b\": max_id must be a number"), "{run:?}");
-    assert!(run.stdout.contains("\"a\" and \"a.b\""), "{run:?}");
+    assert!(run.stdout.contains("warning: \"a\" and \"a.b\""), "{run:?}");
     assert!(run.stdout.contains("created: 2, raised: 0, unchanged: 0, with a fault: 1"), "{run:?}");
     assert!(run.stderr.contains("1 row was not imported"), "{run:?}");
     assert_eq!(tag(cluster.api(1), "a.b")["max_id"], "100");
