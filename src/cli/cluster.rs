@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, confirm, print, print_json, print_styled};
+use super::output::{cell, confirm, print, print_json, print_styled, warn};
 use super::status;
 use super::table::TextTable;
 
@@ -116,7 +116,14 @@ pub(super) async fn run(
             if let Some(http) = http {
                 body["http"] = json!(http);
             }
+            let before = client.get("/v1/cluster").await.unwrap_or_default();
             let cluster = client.change(Method::POST, "/v1/cluster/nodes", Some(&body)).await?;
+            if members(&before) == members(&cluster) {
+                warn(&format!(
+                    "node {id} was a member already, and nothing has changed. If its data directory is lost, remove it \
+                     first: mintleaf cluster remove {id}"
+                ));
+            }
             match json {
                 true => print_json(&cluster),
                 false => status::run(client, false).await,
@@ -154,6 +161,12 @@ pub(super) async fn run(
             show_level(&cluster, json)
         }
     }
+}
+
+/// Who the members are.
+fn members(cluster: &Value) -> Vec<[&Value; 4]> {
+    let nodes = cluster["nodes"].as_array().into_iter().flatten();
+    nodes.map(|node| ["id", "role", "raft", "http"].map(|field| &node[field])).collect()
 }
 
 fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use super::table::{shown, word};
 
+/// Longest line of text that is shown of an answer that is no problem.
+const LINE_BYTES_MAX: usize = 200;
+
 /// Why a command failed, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -72,9 +75,15 @@ impl Failure {
     /// The failure of a request that a node refused.
     pub(super) fn refused(status: StatusCode, body: &[u8]) -> Self {
         let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
-        let detail = match problem["detail"].as_str() {
-            Some(detail) => shown(detail),
-            None => format!("the node answered {status}"),
+        // Only what is no node, or another port of one, answers in text.
+        let line = str::from_utf8(body).ok().and_then(|text| text.lines().next());
+        let line = line.filter(|line| {
+            (1..=LINE_BYTES_MAX).contains(&line.len()) && !line.starts_with(['<', '{'])
+        });
+        let detail = match (problem["detail"].as_str(), line) {
+            (Some(detail), _) => shown(detail),
+            (None, Some(line)) => format!("the answer was {status}: {}", shown(line)),
+            (None, None) => format!("the node answered {status}"),
         };
         let code = problem["code"].as_str().map(str::to_owned);
         let hint = match code.as_deref() {
@@ -112,5 +121,7 @@ mod tests {
         assert_eq!(failure.detail, "no\\u{1b}[2J\\u{a}error: forged");
         let failure = Failure::refused(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!(failure.detail, "the node answered 502 Bad Gateway");
+        let failure = Failure::refused(StatusCode::BAD_REQUEST, b"not here\x1b\nbut there");
+        assert_eq!(failure.detail, "the answer was 400 Bad Request: not here\\u{1b}");
     }
 }

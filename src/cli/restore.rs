@@ -236,9 +236,9 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
         ));
     }
     let others = match listed {
-        0 => "Every line rose".to_owned(),
-        1 => "1 line goes on behind its last number, and every other one rose".to_owned(),
-        _ => format!("{listed} lines go on behind their last numbers, and every other one rose"),
+        0 => "Every tag rose".to_owned(),
+        1 => "1 line goes on behind its last number, and everything else rose".to_owned(),
+        _ => format!("{listed} lines go on behind their last numbers, and everything else rose"),
     };
     let warned: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
     output::print(&format!(
@@ -255,9 +255,8 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
         SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => {
             if stopped_ms < state.clock_ms() {
                 return Err(Failure::new(format!(
-                    "--stopped-at {} is before the copy was taken: the old cluster was still running at {}. Give a \
+                    "--stopped-at is before the copy was taken: the old cluster was still running at {}. Give a \
                      later time, or --snowflake-above",
-                    rfc3339(stopped_ms),
                     rfc3339(state.clock_ms())
                 )));
             }

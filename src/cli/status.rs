@@ -251,15 +251,26 @@ fn table(cluster: &Value) -> TextTable<13> {
         .numbers(&["NODE", "LAG", "CLOCK", "RTT", "SYNC"])
         .dispensable(&["ZONE", "RAFT", "AUTH", "KEYS"]);
     for node in nodes(cluster) {
-        let clock = node["clock_from_median_ms"].as_i64();
+        // What is known of an unreachable node is old.
+        let [lag, clock, rtt, sync] = match state(node) {
+            UNREACHABLE => ["-"; 4].map(str::to_owned),
+            _ => [
+                cell(node, "log_lag"),
+                node["clock_from_median_ms"]
+                    .as_i64()
+                    .map_or("-".to_owned(), |ms| format!("{ms:+} ms")),
+                lately(&node["rtt_ms"]),
+                lately(&node["sync_ms"]),
+            ],
+        };
         table.row([
             cell(node, "id"),
             cell(node, "role"),
             state(node).to_owned(),
-            if state(node) == UNREACHABLE { "-".to_owned() } else { cell(node, "log_lag") },
-            clock.map_or("-".to_owned(), |ms| format!("{ms:+} ms")),
-            lately(&node["rtt_ms"]),
-            lately(&node["sync_ms"]),
+            lag,
+            clock,
+            rtt,
+            sync,
             cell(node, "version"),
             cell(node, "http"),
             cell(node, "raft"),

@@ -307,9 +307,14 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
 async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Result<(), Failure> {
     let tag = client.get(&path(name)).await?;
     for (field, wanted) in asked.as_object().into_iter().flatten() {
-        // A tag does not keep its first id.
-        if field != "start" && tag[field] != *wanted {
-            warn(&format!("{name} exists, and its {field} is {} and not {wanted}", tag[field]));
+        let differs = format!("{name} exists, and its {field} is {} and not {wanted}", tag[field]);
+        match field.as_str() {
+            // A tag does not keep its first id.
+            "start" => {}
+            _ if tag[field] == *wanted => {}
+            // No change makes it what was asked for.
+            "kind" | "order" | "period" | "digits" => return Err(Failure::new(differs)),
+            _ => warn(&differs),
         }
     }
     show(&tag, json)

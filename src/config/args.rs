@@ -253,7 +253,7 @@ pub struct ServeArgs {
     ))
 )]
 pub struct DevArgs {
-    /// Real Raft nodes to run in this process, on consecutive ports
+    /// Real Raft nodes to run in this process, on consecutive ports; they reach each other 1,000 ports above
     #[arg(long, env = "MINTLEAF_NODES", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
     pub nodes: u8,

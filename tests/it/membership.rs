@@ -264,7 +264,9 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
         let args = ["cluster", "add", &leader.to_string(), "--raft", &raft, "--url", &url];
         Finished::of(mintleaf().command().args(args).args(learner))
     };
-    assert_eq!(promoted(&["--learner"]).code, Some(0), "it is a learner already, and down");
+    let again = promoted(&["--learner"]);
+    assert_eq!(again.code, Some(0), "it is a learner already, and down");
+    assert!(again.stderr.contains("nothing has changed"), "{again:?}");
     assert_eq!(promoted(&[]).code, Some(1), "it cannot catch up while it is down");
     cluster.start_node(leader);
     add(&cluster, third, leader, true);

@@ -154,7 +154,7 @@ fn certificate(expires_at_s: u64, key: &Path) -> Finding {
 /// The finding about a file that can be used: whether others can, too.
 fn kept(check: &'static str, path: &Path, said: String) -> Finding {
     match others_can_use(path) {
-        false => Finding::good(check, format!("{said}, and only their owner can read them")),
+        false => Finding::good(check, format!("{said}, and no other user can read the key")),
         true => {
             let said = format!("other users can read {}", path.display());
             Finding::doubtful(

@@ -235,6 +235,8 @@ fn tags_are_listed_by_prefix_and_created_unless_they_exist() {
     let other = ask(&dev, &["tag", "create", "pay", "--if-not-exists", "--step", "5"]);
     assert_eq!(other.code, Some(0), "{other:?}");
     assert_eq!(other.stderr, "warning: pay exists, and its step is 1000 and not 5\n");
+    let other = ask(&dev, &["tag", "create", "pay", "--if-not-exists", "--kind", "sequence"]);
+    assert_fails(&other, 1, "its kind is \"segment\" and not \"sequence\"");
     let new = ask(&dev, &["tag", "create", "new", "--if-not-exists", "--step", "5", "--json"]);
     assert_eq!(json_of(&new)["step"], 5);
 }
