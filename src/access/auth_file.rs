@@ -92,7 +92,7 @@ impl AuthFile {
         }
         if file.by_hash.is_empty() && file.anonymous.is_none() {
             return Err(AuthFileError::Whole(
-                "has no [[token]] and no anonymous, so that nobody could do anything; `mintleaf token new` \
+                "has no [[token]] and no anonymous, so no caller could do anything; `mintleaf token new` \
                  prints the lines of a token",
             ));
         }

@@ -20,6 +20,8 @@ const SHOWN_BYTES_MAX: usize = TOKEN_BYTES_MAX + 16;
 pub(crate) enum Denial {
     /// The sender shows no token, and may not do this without one.
     NoToken,
+    /// What the sender shows cannot be a token.
+    NotBearer,
     /// The sender shows a token that does not hold.
     UnknownToken,
     /// The token's role is not enough for what is needed.
@@ -149,7 +151,8 @@ impl Caller {
         match (&self.token, &self.shown) {
             (Some(token), _) if token.role.is_enough_for(needs) => Ok(()),
             (Some(token), _) => Err(Denial::Role { has: token.role, needs }),
-            (None, Shown::Token(_) | Shown::Nonsense) => Err(Denial::UnknownToken),
+            (None, Shown::Nonsense) => Err(Denial::NotBearer),
+            (None, Shown::Token(_)) => Err(Denial::UnknownToken),
             (None, Shown::Nothing) => match self.anonymous {
                 Some(role) if role.is_enough_for(needs) => Ok(()),
                 _ => Err(Denial::NoToken),

@@ -187,9 +187,12 @@ impl<S: Sync> FromRequestParts<S> for Sender {
 /// The problem of a request that is refused by its token.
 pub(super) fn refused(denial: Denial) -> Problem {
     match denial {
-        Denial::NoToken => Problem::unauthenticated(
-            "this needs a token: send Authorization: Bearer and the token; with the command line, MINTLEAF_TOKEN",
-        ),
+        Denial::NoToken => {
+            Problem::unauthenticated("this needs a token: send `Authorization: Bearer TOKEN`")
+        }
+        Denial::NotBearer => {
+            Problem::unauthenticated("this is no token: send one `Authorization: Bearer TOKEN`")
+        }
         Denial::UnknownToken => {
             Problem::unauthenticated("the token is not one that this node knows")
         }

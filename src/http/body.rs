@@ -67,8 +67,11 @@ impl<S: Sync> FromRequest<S> for OptionalFields {
 
 impl Fields {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| Problem::invalid("body", format_args!("is not valid: {error}")))
+        serde_json::from_slice(bytes).map_err(|error| match bytes.trim_ascii_start().first() {
+            Some(b'{') => Problem::invalid("body", format_args!("is not valid: {error}")),
+            Some(_) => Problem::invalid("body", "must be a JSON object"),
+            None => Problem::invalid("body", "is empty, and must be a JSON object"),
+        })
     }
 
     fn take(&mut self, name: &str) -> Option<Value> {
@@ -486,9 +489,16 @@ mod tests {
 
     #[test]
     fn anything_but_one_object_with_unique_fields_is_refused() {
-        for body in ["", "[]", "7", "{", "{}{}", r#"{"a":1,"a":2}"#, "\u{feff}{}"] {
-            assert!(Fields::parse(body.as_bytes()).is_err(), "{body}");
+        let refused = |body: &str| Fields::parse(body.as_bytes()).err();
+        let not_an_object = Some(Problem::invalid("body", "must be a JSON object"));
+        for body in ["{", "{}{}", r#"{"a":1,"a":2}"#] {
+            assert!(refused(body).is_some() && refused(body) != not_an_object, "{body}");
         }
+        for body in ["[]", "7", "\u{feff}{}"] {
+            assert_eq!(refused(body), not_an_object, "{body}");
+        }
+        let empty = Problem::invalid("body", "is empty, and must be a JSON object");
+        assert_eq!(refused(" "), Some(empty));
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Call {
 impl Failure {
     fn of_token(denial: Denial) -> Self {
         let counted = match denial {
-            Denial::NoToken | Denial::UnknownToken => "unauthenticated",
+            Denial::NoToken | Denial::NotBearer | Denial::UnknownToken => "unauthenticated",
             Denial::Role { .. } | Denial::Tags => "forbidden",
         };
         Self { code: TOKEN_ERROR, message: "token is error".to_owned(), counted }

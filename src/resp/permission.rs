@@ -31,7 +31,9 @@ pub(super) fn denied(
 fn refuse(call: &mut Call<'_>, denial: Denial, command: &str) -> CommandOutcome {
     let name = call.session.caller.token().map_or("default", |token| token.name.as_str());
     match denial {
-        Denial::NoToken | Denial::UnknownToken => call.refuse_as(NO_AUTH, "unauthenticated"),
+        Denial::NoToken | Denial::NotBearer | Denial::UnknownToken => {
+            call.refuse_as(NO_AUTH, "unauthenticated")
+        }
         Denial::Role { .. } => {
             let command = command.to_ascii_lowercase();
             let text =

@@ -48,10 +48,10 @@ fn a_token_allows_what_its_role_and_tags_say() {
         (Some("Bearer s3cret"), "GET /livez", None),
         (Some("Bearer s3cre"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
         (Some("Bearer s3crett"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
-        (Some("Bearer "), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
-        (Some("Basic s3cret"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
-        (Some("s3cret"), "GET /v1/segment/pay", Some(Denial::UnknownToken)),
-        (Some("Bearer s3cret see"), "GET /v1/tags", Some(Denial::UnknownToken)),
+        (Some("Bearer "), "GET /v1/segment/pay", Some(Denial::NotBearer)),
+        (Some("Basic s3cret"), "GET /v1/segment/pay", Some(Denial::NotBearer)),
+        (Some("s3cret"), "GET /v1/segment/pay", Some(Denial::NotBearer)),
+        (Some("Bearer s3cret see"), "GET /v1/tags", Some(Denial::NotBearer)),
         (Some("Bearer see"), "GET /v1/segment/pay", lacks(Role::Read, Needs::Issue)),
         (Some("Bearer see"), "HEAD /v1/tags", None),
         (Some("Bearer see"), "OPTIONS /v1/cluster/nodes", None),
@@ -158,10 +158,10 @@ fn an_overlong_authorization_is_no_token_and_is_not_taken_for_none() {
     for length in [SHOWN_BYTES_MAX, SHOWN_BYTES_MAX + 1, SHOWN_BYTES_MAX + 2] {
         let long = format!("Bearer {}", "x".repeat(length));
         let refused = asked(&tokens, caller, Some(&long), "GET /v1/tags");
-        assert_eq!(refused, Some(Denial::UnknownToken));
+        assert_eq!(refused, Some(Denial::NotBearer));
     }
     let padded = format!("Bearer{}s3cret", " ".repeat(SHOWN_BYTES_MAX));
     let refused = asked(&tokens, caller, Some(&padded), "GET /v1/snowflake");
-    assert_eq!(refused, Some(Denial::UnknownToken));
+    assert_eq!(refused, Some(Denial::NotBearer));
     assert_eq!(asked(&tokens, caller, None, "GET /v1/tags"), None);
 }
