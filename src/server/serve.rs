@@ -85,14 +85,15 @@ fn end_after(stop_max: Duration) {
 
 fn announce(node: &RunningNode, config: &NodeConfig) {
     let http = node.http_addr();
-    let scheme = if config.client_tls.is_some() { "https" } else { "http" };
+    // The CA is often the operator's own.
+    let curl = if config.client_tls.is_some() { "curl --cacert CA https" } else { "curl http" };
     tracing::info!(
         node_id = config.node_id,
         %http,
         resp = %node.resp_addr().map(|resp| resp.to_string()).unwrap_or_default(),
         raft = %node.raft_addr().map(|raft| raft.to_string()).unwrap_or_default(),
         data = %absolute(&config.data),
-        "node {} is up; try: curl {scheme}://{http}/readyz",
+        "node {} is up; try: {curl}://{http}/readyz",
         config.node_id
     );
 }

@@ -80,7 +80,7 @@ impl SledEngine {
             Some(Extent { first, last, .. }) => {
                 tracing::info!(batch, first, last, dir = %dir_path, "log opened");
             }
-            None => tracing::info!(batch, dir = %dir_path, "log opened: it is empty"),
+            None => tracing::info!(batch, dir = %dir_path, "log opened without entries"),
         }
         let live = Live {
             manifest: manifest.clone(),

@@ -56,8 +56,8 @@ fn check_cluster(view: &AdmissionView<'_>, cluster: u128) -> Result<(), Refusal>
         (Some(_), ..) => Ok(()),
         (None, Some(prepared), _) if prepared.cluster != cluster => Err(prepared.refusal()),
         (None, None, invited) if invited != Some(cluster) => {
-            let why = "it belongs to no cluster yet, and nobody in its --peers or --join has told \
-                       it of this one";
+            let why = "it belongs to no cluster yet, and no node in its --peers or --join has named \
+                       this one";
             Err(Refusal::Failed(why.to_owned()))
         }
         (None, ..) => Ok(()),

@@ -102,7 +102,7 @@ impl Speaker {
                 if knows_newer(members, from) { Ok(()) } else { Err(only_members()) }
             }
             Self::Newcomer { .. } | Self::Moved { .. } => {
-                let why = "a node that is no member asks for nobody but itself";
+                let why = "a node that is no member asks for itself only";
                 Err(Refusal::Failed(why.to_owned()))
             }
             Self::Member => Err(only_members()),

@@ -305,6 +305,6 @@ async fn tell_removed(core: &Core, id: u64, member: &Member) {
 fn nobody_to_add(id: u64, raft: &str) -> MembershipError {
     MembershipError::Conflict(format!(
         "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \
-         the cluster's secret"
+         the cluster's secret, or a certificate of its CA"
     ))
 }

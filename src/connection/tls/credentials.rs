@@ -70,9 +70,13 @@ impl ClientTls {
             TlsError::new("tls-key", format_args!("holds no private key: {error}"))
         })?;
         let provider = Arc::new(default_provider());
-        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
-            TlsError::new("tls-key", format_args!("is not the key of --tls-cert: {error}"))
-        })?;
+        let certified =
+            CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    TlsError::new("tls-key", "is not the key of --tls-cert")
+                }
+                error => TlsError::new("tls-key", error),
+            })?;
         let unusable = |error: rustls::Error| TlsError::new("tls-cert", error);
         let clock = SystemClock::default();
         let config = ServerConfig::builder_with_details(provider, Arc::new(JudgedBy(clock)))

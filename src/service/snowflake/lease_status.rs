@@ -10,6 +10,8 @@ use mintleaf_core::snowflake::Format;
 
 /// A status that lasts is logged again after this long.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
+/// A lost quorum is logged if it lasts this long: an election is over by then, and windows last longer.
+const ELECTION_MAX: Duration = Duration::from_secs(3);
 
 /// Whether anything keeps a node from having windows, or soon will.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -78,11 +80,13 @@ impl LeaseStatus {
 pub(in crate::service) struct StatusLog {
     format: Format,
     remind_at: Instant,
+    /// Whether the quorum was lost a moment ago, which the log does not say yet.
+    is_untold: bool,
 }
 
 impl StatusLog {
     pub(in crate::service) fn new(format: Format) -> Self {
-        Self { format, remind_at: Instant::now() }
+        Self { format, remind_at: Instant::now(), is_untold: false }
     }
 
     /// Logs the status `now`, which was `before` a moment ago, if it is new or its reminder is due.
@@ -93,9 +97,19 @@ impl StatusLog {
         remaining_s: u64,
     ) {
         let changed = discriminant(before) != discriminant(now);
-        if !changed && self.remind_at > Instant::now() {
+        match now {
+            LeaseStatus::NoQuorum if changed => {
+                self.is_untold = true;
+                self.remind_at = Instant::now() + ELECTION_MAX;
+            }
+            LeaseStatus::NoQuorum => {}
+            LeaseStatus::InOrder if std::mem::take(&mut self.is_untold) => return,
+            _ => self.is_untold = false,
+        }
+        if (!changed || self.is_untold) && self.remind_at > Instant::now() {
             return;
         }
+        self.is_untold = false;
         self.remind_at = Instant::now() + REMINDER_INTERVAL;
         match now {
             LeaseStatus::InOrder if changed => {

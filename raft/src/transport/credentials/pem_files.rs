@@ -56,8 +56,11 @@ impl PemFiles {
         check_chain(own, intermediates, &roots, middle)?;
         let fingerprint = fingerprint_of(own);
         let certified = CertifiedKey::from_der(chain, key, &default_provider());
-        let certified = certified.map_err(|error| {
-            fault("--raft-key", format_args!("is not the key of --raft-cert: {error}"))
+        let certified = certified.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                fault("--raft-key", "is not the key of --raft-cert")
+            }
+            error => fault("--raft-key", error),
         })?;
         Ok(Self { certified: Arc::new(certified), roots, expires_at_s, fingerprint })
     }
