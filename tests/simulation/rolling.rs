@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mintleaf::service::{Actor, Error};
 use mintleaf_core::state::{LEVEL_MAX, State};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
 use crate::machine::{Machine, Serving};
@@ -16,11 +16,12 @@ use crate::random::Random;
 
 /// The level that the later build supports and the earlier one does not.
 const NEXT_LEVEL: u32 = LEVEL_MAX + 1;
-/// How long a node drains, and how much longer another node may be about to lead.
+/// How long a node drains, and how long it is watched.
 const DRAIN: Duration = Duration::from_secs(5);
-const HANDED_OVER_MAX: Duration = Duration::from_millis(4_500);
-/// How much longer, if it was elected while it drained: the node ends after that.
-const ELECTED_LATE_MAX: Duration = Duration::from_millis(400);
+const WATCHED: Duration = Duration::from_millis(4_500);
+/// How long a node that drains may lead. Voters may elect it, and a transfer that was asked for earlier may make it the
+/// leader: it hands that over as well.
+const LEADS_MAX: Duration = Duration::from_secs(2);
 /// The longest time until a node that was stopped serves again.
 const BACK_MAX: Duration = Duration::from_secs(15);
 /// The longest time of one request to raise the level, and of all of them together once all nodes support it.
@@ -103,22 +104,23 @@ impl Roll<'_> {
         let Some(serving) = machine.serving() else { return machine.start() };
         let id = machine.node_id;
         machine.drain(DRAIN);
-        let watched = async {
+        let status = || serving.replica.node().status();
+        let leads = || !*serving.ended.borrow() && status().leader_id == Some(id);
+        let serves = async {
             loop {
                 self.grab_elsewhere(id).await;
                 sleep(LOOK_INTERVAL).await;
             }
         };
-        let _ = timeout(HANDED_OVER_MAX, watched).await;
-        let status = || serving.replica.node().status();
-        let leads = || !*serving.ended.borrow() && status().leader_id == Some(id);
-        // Voters that have just lost their leader may have elected it. It hands that over as well.
-        let handed_over = async {
-            while leads() {
+        let mut leads_since = None;
+        let hands_over = async {
+            loop {
+                leads_since = leads().then(|| leads_since.unwrap_or_else(Instant::now));
                 sleep(LOOK_INTERVAL).await;
             }
         };
-        if timeout(ELECTED_LATE_MAX, handed_over).await.is_err() {
+        let _ = timeout(WATCHED, async { tokio::join!(serves, hands_over) }).await;
+        if leads_since.is_some_and(|since| since.elapsed() > LEADS_MAX) && leads() {
             let what = format!("node {id} is about to end and leads: {:?}", status().members);
             self.cluster.site.trace.violation(&what);
         }
