@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
 	workerEnd     = 1 << 16
 	retryAfterMax = time.Hour
+	// The most characters of an answer that an error shows.
+	saidCharsMax = 200
 )
 
 // answer is an answer that has arrived completely.
@@ -187,8 +190,7 @@ func readRefusal(r *request, a *answer) outcome {
 		Detail   string `json:"detail"`
 		CountMax int64  `json:"count_max"`
 	}
-	// A refusal without a document is one, too.
-	_ = json.Unmarshal(a.body, &p)
+	isText := json.Unmarshal(a.body, &p) != nil
 	wait := time.Duration(-1)
 	if seconds, isNumber := digits(strings.TrimSpace(a.retryAfter)); isNumber {
 		wait = min(time.Duration(min(seconds, 3600))*time.Second, retryAfterMax)
@@ -204,11 +206,36 @@ func readRefusal(r *request, a *answer) outcome {
 			wait = time.Second
 		}
 		return outcome{kind: gotRateLimited, refused: refused, wait: wait}
-	case a.status >= 400 && a.status < 500 && a.status != http.StatusRequestTimeout && a.status != http.StatusTooManyRequests:
+	case a.status >= 400 && a.status < 500 && a.status != http.StatusRequestTimeout && a.status != http.StatusTooManyRequests &&
+		p.Code != "":
 		return outcome{kind: gotRefusal, refused: refused}
-	default:
-		return outcome{kind: gotFailure, wait: max(wait, 0), err: fmt.Errorf("the node answered %d %s", a.status, p.Detail)}
 	}
+	// Also a refusal without a code: every refusal of a node has one, so this comes from something else.
+	said := p.Detail
+	if isText {
+		said = string(a.body)
+	}
+	text := fmt.Sprintf("answered %d", a.status)
+	if said = firstLine(said); said != "" {
+		text += ": " + said
+	}
+	return outcome{kind: gotFailure, wait: max(wait, 0), err: errors.New(text)}
+}
+
+// firstLine is the first line of a text from the network, short enough for an error, and without control characters.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	said := make([]rune, 0, saidCharsMax)
+	for _, char := range line {
+		if len(said) == saidCharsMax {
+			break
+		}
+		if unicode.IsControl(char) {
+			char = ' '
+		}
+		said = append(said, char)
+	}
+	return strings.TrimSpace(string(said))
 }
 
 // zone returns the zone of the node that answered GET /v1/cluster, "" where it is in none, and whether the answer is about

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -548,6 +549,24 @@ func BenchmarkNextIDInParallel(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestWhatIsNoNodeIsToldWithItsStatusAndAShortFirstLine(t *testing.T) {
+	for _, c := range []struct {
+		status    int
+		body, why string
+	}{
+		{404, "\r\n\aone\ttwo\r\nthree", "answered 404: one two"},
+		{403, strings.Repeat("é", 100_000), "answered 403: " + strings.Repeat("é", 200)},
+		{422, `{"count_max":1}`, "answered 422"},
+		{409, `{"code":"","detail":"why"}`, "answered 409: why"},
+		{500, "", "answered 500"},
+	} {
+		o := read(idsRequest("orders", 1, false), &answer{status: c.status, body: []byte(c.body)})
+		if o.kind != gotFailure || o.err.Error() != c.why {
+			t.Errorf("%d %.40q: %v", c.status, c.body, o.err)
+		}
+	}
 }
 
 func TestWhatIsWrongWithAMalformedAnswerIsNamed(t *testing.T) {

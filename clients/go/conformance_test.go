@@ -186,7 +186,7 @@ func (p *player) repeated(s *step) error {
 func (p *player) once(s *step) error {
 	gave, err := p.do(s)
 	if s.Fails != nil {
-		return failsAs(s, err)
+		return failsAs(s, err, strings.TrimPrefix(p.c.cfg.Endpoints[0], "http://"))
 	}
 	if err != nil {
 		return err
@@ -327,7 +327,8 @@ func (p *player) noteText(of, text string) error {
 	return nil
 }
 
-func failsAs(s *step, err error) error {
+// failsAs says how an error is not the wanted one; first is the address of the first endpoint.
+func failsAs(s *step, err error, first string) error {
 	if err == nil {
 		return errors.New("it did not fail")
 	}
@@ -351,7 +352,7 @@ func failsAs(s *step, err error) error {
 	if (want.Code != "" && want.Code != code) || (want.Status != 0 && want.Status != status) {
 		return fmt.Errorf("it failed with %q %d: %w", code, status, err)
 	}
-	detail := strings.ReplaceAll(want.Detail, "next_text", "NextText")
+	detail := strings.NewReplacer("next_text", "NextText", "{endpoint}", first).Replace(want.Detail)
 	if !strings.Contains(err.Error(), detail) {
 		return fmt.Errorf("it says nothing of %q: %w", detail, err)
 	}

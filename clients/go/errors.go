@@ -7,7 +7,7 @@ import (
 
 // The kinds of errors of a call. They are wrapped with a detail, so compare them by [errors.Is].
 var (
-	// ErrUnavailable: no node answered in time. A later call may succeed.
+	// ErrUnavailable: no node answered in time. The detail names the last endpoint and what it met. A later call may succeed.
 	ErrUnavailable = errors.New("no node answered in time")
 	// ErrOverloaded: 10,000 calls wait already. A later call may succeed.
 	ErrOverloaded = errors.New("10,000 calls wait already; call again later")
@@ -23,18 +23,14 @@ var (
 type RefusedError struct {
 	// Status is the HTTP status.
 	Status int
-	// Code is stable, such as unknown_tag or frozen. It is empty when the answer had none.
+	// Code is stable, such as unknown_tag or frozen.
 	Code string
 	// Detail is a sentence for people. It may be empty.
 	Detail string
 }
 
 func (e *RefusedError) Error() string {
-	text := fmt.Sprintf("the node refused (%d", e.Status)
-	if e.Code != "" {
-		text += " " + e.Code
-	}
-	text += ")"
+	text := fmt.Sprintf("the node refused (%d %s)", e.Status, e.Code)
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}

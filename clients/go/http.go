@@ -126,11 +126,7 @@ func (t *httpTransport) ask(ctx context.Context, endpoint int, r *request) (*ans
 	t.mu.Unlock()
 	defer t.active.Done()
 
-	a, err := t.send(ctx, endpoint, r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.addresses[endpoint].authority, err)
-	}
-	return a, nil
+	return t.send(ctx, endpoint, r)
 }
 
 func (t *httpTransport) send(ctx context.Context, endpoint int, r *request) (*answer, error) {

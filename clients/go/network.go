@@ -57,7 +57,7 @@ func (c *Client) askBeyondClose(ctx context.Context, r *request, deadline time.D
 			}
 			last = o.refused
 		case gotFailure:
-			last = unavailable(o.err.Error())
+			last = unavailable(c.transport.addresses[endpoint].authority + ": " + o.err.Error())
 		default:
 			return o
 		}

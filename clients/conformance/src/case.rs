@@ -130,7 +130,7 @@ pub struct Act {
     /// More headers. `{other}` is the address of another endpoint.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body; a string is sent as it is. By default that of a node.
+    /// The body; a string is sent as it is, as plain text. By default that of a node.
     pub body: Option<Value>,
     /// Fields that replace those of a node's body.
     pub merge: Option<Map<String, Value>>,

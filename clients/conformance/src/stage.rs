@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::case::{Act, Case, Cut, Named, Place, Rule};
 use crate::node::{Answer, Node};
 use crate::request::{Kind, Request};
@@ -249,10 +251,9 @@ impl Shared {
         };
         let mut text = format!("HTTP/1.1 {} Scripted\r\n", answer.status);
         if answer.status != 204 {
-            text += &format!(
-                "content-type: application/json\r\ncontent-length: {}\r\n",
-                answer.body.len()
-            );
+            let is_text = act.body.as_ref().is_some_and(Value::is_string);
+            let kind = if is_text { "text/plain" } else { "application/json" };
+            text += &format!("content-type: {kind}\r\ncontent-length: {}\r\n", answer.body.len());
         }
         let other = self.endpoints[(at + 1) % self.endpoints.len()];
         for (name, value) in &act.headers {

@@ -9,6 +9,8 @@ const ID_END = 1n << 63n;
 const RETRY_AFTER_MAX_S = 3_600;
 const RATE_LIMIT_WAIT_S = 1;
 const WORKERS_MAX = 65_536;
+/** The most characters of an answer that an error shows. */
+const SAID_CHARS_MAX = 200;
 
 /** An answer that has arrived completely. */
 export interface Answer {
@@ -68,29 +70,40 @@ export function read<T>(request: Request<T>, answer: Answer): Meaning<T> {
 }
 
 function readRefusal<T>(request: Request<T>, { status, retryAfter, body }: Answer): Meaning<T> {
-  const problem = problemOf(body);
+  const document = problemOf(body);
+  const problem = document ?? {};
   const code = typeof problem["code"] === "string" ? problem["code"] : "";
   const detail = typeof problem["detail"] === "string" ? problem["detail"] : "";
   const seconds = /^\s*\d{1,9}\s*$/.test(retryAfter ?? "") ? Math.min(Number(retryAfter), RETRY_AFTER_MAX_S) : undefined;
   if (status === 429 && code === "rate_limited") {
     return { kind: "rateLimited", error: new Refused(status, code, detail), waitMs: (seconds ?? RATE_LIMIT_WAIT_S) * 1_000 };
   }
-  if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+  if (status >= 400 && status < 500 && status !== 408 && status !== 429 && code !== "") {
     const countMax = problem["count_max"];
     const isFewer = status === 422 && code === "count_over_rate_limit" && Number.isInteger(countMax);
     const fewer = isFewer && (countMax as number) >= 1 && (countMax as number) < request.leaseOf;
     return { kind: "refused", error: new Refused(status, code, detail, fewer ? (countMax as number) : undefined) };
   }
   const restMs = seconds === undefined ? undefined : seconds * 1_000;
-  return { kind: "failed", why: `the node answered ${status} ${detail}`.trim(), restMs };
+  // Also a refusal without a code: every refusal of a node has one, so this comes from something else.
+  const said = firstLine(document === undefined ? body : detail);
+  return { kind: "failed", why: `answered ${status}${said && ": "}${said}`, restMs };
 }
 
-function problemOf(body: string): Record<string, unknown> {
+function problemOf(body: string): Record<string, unknown> | undefined {
   try {
     return objectOf(body);
   } catch {
-    return {};
+    return undefined;
   }
+}
+
+/** The first line of a text from the network, short enough for an error, and without control characters. */
+function firstLine(text: string): string {
+  const [line = ""] = text.trimStart().split("\n", 1);
+  // Twice as many code units hold as many characters.
+  const chars = [...line.slice(0, 2 * SAID_CHARS_MAX)].slice(0, SAID_CHARS_MAX);
+  return chars.join("").replace(/\p{Cc}/gu, " ").trim();
 }
 
 function objectOf(body: string): Record<string, unknown> {

@@ -27,7 +27,7 @@ export class Refused extends MintleafError {
   readonly countMax: number | undefined;
 
   constructor(status: number, code: string, detail: string, countMax?: number) {
-    super(code, `the node refused (${[status, code].join(" ").trim()})${detail && ": "}${detail}`);
+    super(code, `the node refused (${status} ${code})${detail && ": "}${detail}`);
     this.status = status;
     this.detail = detail;
     this.countMax = countMax;
@@ -38,7 +38,7 @@ export class Refused extends MintleafError {
   }
 }
 
-/** No node answered in time. The message says what the last attempt met. */
+/** No node answered in time. The message names the last endpoint, and says what it met. */
 export class Unavailable extends MintleafError {
   constructor(met: string) {
     super("unavailable", `no node answered in time: ${met}`);

@@ -73,7 +73,7 @@ export class Network {
         pinned = { endpoint, at: until };
         last = meaning.error;
       } else {
-        last = new Unavailable(meaning.why);
+        last = new Unavailable(`${this.transport.address(endpoint)}: ${meaning.why}`);
       }
       line?.met(last);
     }
@@ -124,8 +124,9 @@ export class Network {
     }
     this.failedRequests += 1;
     this.endpoints.failed(endpoint, this.clock.now(), meaning.restMs);
-    this.log("debug", `an attempt failed: ${meaning.why}`);
-    if (!this.isAway && this.endpoints.haveAllFailed) this.log("warn", `no node answers: ${meaning.why}`);
+    const met = `${this.transport.address(endpoint)}: ${meaning.why}`;
+    this.log("debug", `an attempt failed: ${met}`);
+    if (!this.isAway && this.endpoints.haveAllFailed) this.log("warn", `no node answers: ${met}`);
     this.isAway = this.endpoints.haveAllFailed;
   }
 
@@ -203,7 +204,7 @@ export class Network {
       const answer = await this.within(end, stop, (ending) => this.transport.send(endpoint, request, ending));
       if (answer?.status === 200) this.endpoints.setInZone(endpoint, readZone(answer.body) === own);
     } catch (error) {
-      this.log("debug", `an endpoint did not say its zone: ${(error as Error).message}`);
+      this.log("debug", `${this.transport.address(endpoint)} did not say its zone: ${(error as Error).message}`);
     }
   }
 }

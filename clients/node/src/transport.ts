@@ -29,6 +29,8 @@ export interface Sent {
 
 /** How nodes are asked. */
 export interface Transport {
+  /** The address of an endpoint, for people. */
+  address(endpoint: number): string;
   /** Sends a request once. Rejects with what went wrong, also when `stop` stops. */
   send(endpoint: number, request: Sent, stop: Stop): Promise<Answer>;
   /** Closes all connections. */
@@ -86,6 +88,10 @@ export class HttpTransport implements Transport {
     });
   }
 
+  address(endpoint: number): string {
+    return (this.addresses[endpoint] as Address).text;
+  }
+
   send(endpoint: number, request: Sent, stop: Stop): Promise<Answer> {
     return this.sendOnce(endpoint, request, stop).catch((fault: Fault) => {
       if (!fault.wasKept || stop.isStopped || this.isClosed) throw fault;
@@ -100,7 +106,7 @@ export class HttpTransport implements Transport {
   }
 
   private sendOnce(endpoint: number, request: Sent, stop: Stop): Promise<Answer> {
-    const { text, isHttps, hostname, port, agent } = this.addresses[endpoint] as Address;
+    const { isHttps, hostname, port, agent } = this.addresses[endpoint] as Address;
     return new Promise((resolve, reject) => {
       const headers = this.headers(request.body);
       const options = { agent, hostname, port, method: request.method, path: request.path, headers };
@@ -112,7 +118,7 @@ export class HttpTransport implements Transport {
       };
       const fail = (why: string, hasHead = false): void => {
         end();
-        const fault: Fault = new Error(`${text}: ${why}`);
+        const fault: Fault = new Error(why);
         fault.wasKept = asking.reusedSocket && !hasHead;
         reject(fault);
         asking.destroy();

@@ -33,7 +33,8 @@ async function play(control, one) {
   const client = new Client({
     endpoints, zone, token, attemptTimeoutMs: attempt_ms, connectTimeoutMs: connect_ms, timeoutMs: call_ms, leaseMax: lease_max,
   });
-  const scene = { control, client, leases: new Map(), started: new Map(), seen: new Set() };
+  const first = new URL(endpoints[0]).host;
+  const scene = { control, first, client, leases: new Map(), started: new Map(), seen: new Set() };
   try {
     for (const step of one.steps) await carryOut(scene, step);
     const verdict = await ask(`${control}/verdict`, "GET");
@@ -53,18 +54,19 @@ async function carryOut(scene, { times = 1, beside = 1, after_ms = 0, within_ms 
   const took = performance.now() - began;
   for (const run of runs) {
     if (!fails) assert.equal(run.status, "fulfilled", `${JSON.stringify(step)}: ${run.reason?.stack}`);
-    else failed(step, fails, run);
+    else failed(scene, step, fails, run);
   }
   assert.ok(took >= after_ms - 1 && took <= within_ms, `${JSON.stringify(step)} took ${took} ms`);
 }
 
-function failed(step, { code, status, detail, ...unknown }, run) {
+function failed(scene, step, { code, status, detail, ...unknown }, run) {
   assert.deepEqual(unknown, {});
   assert.equal(run.status, "rejected", `${JSON.stringify(step)} did not fail`);
   const error = run.reason;
   if (code !== undefined) assert.equal(error.code, code, error.stack);
   if (status !== undefined) assert.equal(error.status, status);
-  if (detail !== undefined) assert.ok(error.message.includes(detail), error.message);
+  const text = detail?.replace("{endpoint}", scene.first);
+  if (text !== undefined) assert.ok(error.message.includes(text), error.message);
 }
 
 function check(step, gives, got) {

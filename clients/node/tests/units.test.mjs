@@ -38,6 +38,7 @@ function scripted(act, options = {}, count = 1) {
   const asked = [];
   let closed = 0;
   const transport = {
+    address: (endpoint) => `n${endpoint}`,
     send(endpoint, { path }, stop) {
       asked.push([endpoint, path, clock.time]);
       const act1 = act(endpoint, path);
@@ -229,6 +230,22 @@ test("a lost lease is not given back", async () => {
   assert.deepEqual(paths, ["/v1/pools/shops/leases", "/v1/pools/shops/leases/7-1"]);
 });
 
+test("what is no node is named with its status and a short first line", async () => {
+  for (const [status, body, why] of [
+    [404, "\r\n\u0007one\ttwo\r\nthree", "answered 404: one two"],
+    [403, "\u{1F33F}".repeat(100_000), `answered 403: ${"\u{1F33F}".repeat(200)}`],
+    [422, '{"count_max":1}', "answered 422"],
+    [409, '{"code":"","detail":"why"}', "answered 409: why"],
+    [500, "", "answered 500"],
+  ]) {
+    const { client, clock } = scripted(() => ({ status, body }));
+    const error = client.nextId("orders").catch((met) => met.message);
+    await clock.advance(10_000);
+    assert.equal(await error, `no node answered in time: n0: ${why}`);
+    await client.close();
+  }
+});
+
 test("an error names what is wrong with a malformed answer", async () => {
   for (const [body, why, call] of [
     ["[]", "it is not an object", (client) => client.nextId("orders")],
@@ -240,7 +257,7 @@ test("an error names what is wrong with a malformed answer", async () => {
     const { client, clock } = scripted(() => ({ status: 200, body }));
     const error = call(client).catch((met) => met.message);
     await clock.advance(10_000);
-    assert.equal(await error, `no node answered in time: the answer is malformed: ${why}`);
+    assert.equal(await error, `no node answered in time: n0: the answer is malformed: ${why}`);
     await client.close();
   }
 });

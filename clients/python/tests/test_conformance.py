@@ -34,6 +34,7 @@ class Face:
 
     def __init__(self, settings: dict, is_async: bool) -> None:
         self.is_async = is_async
+        self.first = settings["endpoints"][0].removeprefix("http://")
         self.client = mintleaf.AsyncClient(**settings) if is_async else mintleaf.Client(**settings)
 
     async def do(self, what, *arguments, **named):
@@ -93,7 +94,8 @@ class Player:
                 assert error.code == fails["code"], f"{step} failed with {error!r}"
             if "status" in fails:
                 assert getattr(error, "status", None) == fails["status"], f"{step} failed with {error!r}"
-            assert fails.get("detail", "") in str(error), f"{step} failed with {error}"
+            detail = fails.get("detail", "").replace("{endpoint}", self.face.first)
+            assert detail in str(error), f"{step} failed with {error}"
             return
         assert fails is None, f"{step} gave {value}"
         gives = step.get("gives")

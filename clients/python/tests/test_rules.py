@@ -301,6 +301,17 @@ class Answers(unittest.TestCase):
         ):
             self.assertEqual(wire.read(request, wire.Answer(200, None, body)), wire.Failed(f"the answer {why}"))
 
+    def test_what_is_no_node_is_told_with_its_status_and_a_short_first_line(self) -> None:
+        for status, body, why in (
+            (404, "\r\n\aone\ttwo\r\nthree", "answered 404: one two"),
+            (403, "é" * 100_000, "answered 403: " + "é" * 200),
+            (422, '{"count_max":1}', "answered 422"),
+            (409, '{"code":"","detail":"why"}', "answered 409: why"),
+            (500, "", "answered 500"),
+        ):
+            meaning = wire.read(wire.segment("a", 1, False), wire.Answer(status, None, body.encode()))
+            self.assertEqual(meaning, wire.Failed(why))
+
     def test_arguments_out_of_bounds_reach_no_node(self) -> None:
         with mintleaf.Client(["http://127.0.0.1:9"]) as client:
             for call in (

@@ -19,8 +19,8 @@ class Node(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        body = json.dumps({"ids": ["5"], "lease": False}).encode()
         is_known = self.headers["Authorization"] == "Bearer secret"
+        body = json.dumps({"ids": ["5"], "lease": False} if is_known else {"code": "unauthenticated"}).encode()
         self.send_response(200 if is_known else 401)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

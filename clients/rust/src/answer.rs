@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::error::Refusal;
 use crate::registration::Registration;
@@ -18,6 +19,8 @@ const ID_END: u64 = 1 << 63;
 const WORKER_END: u32 = 1 << 16;
 /// The longest `Retry-After` of a node that the client obeys: no call waits longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+/// The most characters of an answer that an error shows.
+const SAID_CHARS_MAX: usize = 200;
 
 /// An answer that has arrived completely.
 #[derive(Clone, Debug)]
@@ -199,20 +202,14 @@ pub(crate) fn joined(ids: &[u64]) -> Vec<Range<u64>> {
     ranges
 }
 
-#[derive(Deserialize, Default)]
-struct Problem {
-    #[serde(default)]
-    code: String,
-    #[serde(default)]
-    detail: String,
-    count_max: Option<u64>,
-}
-
 fn read_refusal(request: &Request, status: u16, answer: &Answer) -> Meaning {
-    let Problem { code, detail, count_max } =
-        serde_json::from_slice(&answer.body).unwrap_or_default();
+    let problem: Option<Map<String, Value>> = serde_json::from_slice(&answer.body).ok();
+    let field = |name: &str| problem.as_ref().and_then(|problem| problem.get(name));
+    let text = |name| field(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (code, detail) = (text("code"), text("detail"));
     let seconds = answer.retry_after.as_deref().and_then(|text| digits(text.trim()));
     let wait = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+    let count_max = field("count_max").and_then(Value::as_u64);
     let fewer = count_max.filter(|count_max| (1..request.count()).contains(count_max));
     match (status, fewer) {
         (422, Some(count_max)) if code == "count_over_rate_limit" && request.as_ranges() => {
@@ -222,11 +219,26 @@ fn read_refusal(request: &Request, status: u16, answer: &Answer) -> Meaning {
             let wait = wait.unwrap_or(Duration::from_secs(1));
             Meaning::RateLimited { refusal: Refusal { status, code, detail }, wait }
         }
-        (400..500, _) if !matches!(status, 408 | 429) => {
+        (400..500, _) if !matches!(status, 408 | 429) && !code.is_empty() => {
             Meaning::Refused(Refusal { status, code, detail })
         }
-        _ => Meaning::Failed { why: format!("the node answered {status} {detail}"), rest: wait },
+        // Also a refusal without a code: every refusal of a node has one, so this comes from something else.
+        _ => {
+            let said = match &problem {
+                Some(_) => first_line(&detail),
+                None => first_line(&String::from_utf8_lossy(&answer.body)),
+            };
+            let colon = if said.is_empty() { "" } else { ": " };
+            Meaning::Failed { why: format!("answered {status}{colon}{said}"), rest: wait }
+        }
     }
+}
+
+/// The first line of a text from the network, short enough for an error, and without control characters.
+fn first_line(text: &str) -> String {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    let line = line.chars().take(SAID_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c });
+    line.collect::<String>().trim().to_owned()
 }
 
 /// Whether the node that answered `GET /v1/cluster` is in a zone; `None` when the answer is not about that node.

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Error {
     /// A node refused, as every node would: the tag is unknown or frozen, or the token does not allow the call.
     Refused(Refusal),
-    /// No node answered in time. The text describes the failure of the last attempt. A later call may succeed.
+    /// No node answered in time. The text names the endpoint of the last attempt, and what it met. A later call may succeed.
     Unavailable(String),
     /// 10,000 calls are waiting already. A later call may succeed.
     Overloaded,
@@ -26,7 +26,7 @@ pub enum Error {
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The stable code, such as `unknown_tag` or `frozen`. Empty when the answer had none.
+    /// The stable code, such as `unknown_tag` or `frozen`.
     pub code: String,
     /// A sentence for people. May be empty.
     pub detail: String,
@@ -57,11 +57,7 @@ impl Error {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the node refused ({}", self.status)?;
-        if !self.code.is_empty() {
-            write!(f, " {}", self.code)?;
-        }
-        f.write_str(")")?;
+        write!(f, "the node refused ({} {})", self.status, self.code)?;
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
     }
 }

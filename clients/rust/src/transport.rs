@@ -26,6 +26,9 @@ pub(crate) trait Transport: Send + Sync {
     /// How many endpoints there are.
     fn endpoints(&self) -> usize;
 
+    /// The address of an endpoint, for people.
+    fn address(&self, endpoint: usize) -> String;
+
     /// Sends one request to one endpoint.
     fn ask<'a>(&'a self, endpoint: usize, request: &'a Request) -> Attempt<'a>;
 }

@@ -92,7 +92,7 @@ fn play(case: &Case) -> Vec<String> {
         let step: Step = serde_json::from_value(step.clone()).unwrap();
         let began = Instant::now();
         let fault = match names.carry_out(&step, &test, &stage) {
-            Some(given) => judge(&step, &given),
+            Some(given) => judge(&step, &given, &stage),
             None => None,
         };
         let took = began.elapsed().as_millis() as u64;
@@ -282,14 +282,17 @@ impl Test {
 }
 
 /// What is wrong with what a step gave.
-fn judge(step: &Step, given: &Given) -> Option<String> {
+fn judge(step: &Step, given: &Given, stage: &Stage) -> Option<String> {
+    let first = stage.endpoints()[0].replace("http://", "");
     let is_as_wanted = match (given, &step.fails, &step.gives) {
         (Err(error), Some(fails), _) => {
             let status =
                 if let Error::Refused(refusal) = error { Some(refusal.status) } else { None };
             fails.code.as_ref().is_none_or(|code| code == error.code())
                 && (fails.status.is_none() || fails.status == status)
-                && fails.detail.as_ref().is_none_or(|detail| error.to_string().contains(detail))
+                && fails.detail.as_ref().is_none_or(|detail| {
+                    error.to_string().contains(&detail.replace("{endpoint}", &first))
+                })
         }
         (Ok(given), None, Some(Value::Object(wanted))) => {
             given.iter().all(|given| has(given, wanted))

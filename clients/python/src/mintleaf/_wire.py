@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import unicodedata
@@ -24,6 +25,8 @@ HOLDER_CHARS_MAX = 128
 
 # At most 19 digits, so that no answer makes a huge number.
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
+#: The most characters of an answer that an error shows.
+SAID_CHARS_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -353,10 +356,9 @@ _READERS = {
 
 
 def _read_refusal(request: Request, answer: Answer) -> Meaning:
-    try:
-        problem = _object(answer.body)
-    except _Fault:
-        problem = {}
+    problem, body = {}, answer.body.decode(errors="replace")
+    with contextlib.suppress(_Fault):
+        problem, body = _object(answer.body), ""
     texts = (problem.get("code"), problem.get("detail"))
     code, detail = (text if isinstance(text, str) else "" for text in texts)
     seconds = _digits((answer.retry_after or "").strip())
@@ -369,6 +371,14 @@ def _read_refusal(request: Request, answer: Answer) -> Meaning:
         return TooMany(count_max)
     if (status, code) == (429, "rate_limited"):
         return RateLimited(refusal, 1.0 if wait is None else wait)
-    if 400 <= status < 500 and status not in (408, 429):
+    if 400 <= status < 500 and status not in (408, 429) and code:
         return refusal
-    return Failed(f"the node answered {status} {detail}".rstrip(), wait or 0.0)
+    # Also a refusal without a code: every refusal of a node has one, so this comes from something else.
+    said = _first_line(detail or body)
+    return Failed(f"answered {status}: {said}" if said else f"answered {status}", wait or 0.0)
+
+
+def _first_line(text: str) -> str:
+    """The first line of a text from the network, short enough for an error, and without control characters."""
+    line = text.strip().partition("\n")[0][:SAID_CHARS_MAX]
+    return "".join(" " if unicodedata.category(char) == "Cc" else char for char in line).strip()

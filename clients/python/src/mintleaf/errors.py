@@ -19,12 +19,12 @@ class Refused(MintleafError):
         self.detail = detail
 
     def __str__(self) -> str:
-        head = f"the node refused ({self.status} {self.code})" if self.code else f"the node refused ({self.status})"
+        head = f"the node refused ({self.status} {self.code})"
         return f"{head}: {self.detail}" if self.detail else head
 
 
 class Unavailable(MintleafError):
-    """No node answered in time. The text says what the last attempt met. A later call may succeed."""
+    """No node answered in time. The text names the last endpoint, and what it met. A later call may succeed."""
 
     code = "unavailable"
 

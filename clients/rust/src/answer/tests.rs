@@ -87,9 +87,27 @@ fn refusals_end_a_flight_and_failures_do_not() {
         let meaning = read(&list(1), &answer(status, r#"{"code":"overloaded"}"#));
         assert!(matches!(meaning, Meaning::Failed { rest: None, .. }), "{status}: {meaning:?}");
     }
-    let no_problem = read(&list(1), &answer(404, "<html>"));
-    let refusal = Refusal { status: 404, code: String::new(), detail: String::new() };
-    assert_eq!(no_problem, Meaning::Refused(refusal));
+}
+
+#[test]
+fn an_answer_without_a_code_is_of_no_node_and_its_first_line_is_told() {
+    let why = |status: u16, body: &str| match read(&list(1), &answer(status, body)) {
+        Meaning::Failed { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        why(400, "this port speaks another protocol\n"),
+        "answered 400: this port speaks another protocol"
+    );
+    assert_eq!(why(404, "\r\n\u{7}one\ttwo\r\nthree"), "answered 404: one two");
+    assert_eq!(why(403, &"é".repeat(100_000)), format!("answered 403: {}", "é".repeat(200)));
+    assert_eq!(why(422, r#"{"count_max":1}"#), "answered 422");
+    assert_eq!(why(409, r#"{"code":"","detail":"why"}"#), "answered 409: why");
+    assert_eq!(why(502, "<html>"), "answered 502: <html>");
+    assert_eq!(why(500, ""), "answered 500");
+    let meaning =
+        read(&list(1), &Answer { body: Bytes::from_static(b"\xff\n"), ..answer(404, "") });
+    assert!(matches!(meaning, Meaning::Failed { .. }), "{meaning:?}");
 }
 
 #[test]

@@ -131,7 +131,10 @@ impl Network {
                     pinned = Some((endpoint, until));
                     last = Error::Refused(refusal);
                 }
-                Ok(Meaning::Failed { why, .. }) | Err(why) => last = Error::Unavailable(why),
+                Ok(Meaning::Failed { why, .. }) | Err(why) => {
+                    let address = self.transport.address(endpoint);
+                    last = Error::Unavailable(format!("{address}: {why}"));
+                }
             }
             if let Some(slot) = slot {
                 slot.line().met(last.clone());

@@ -99,6 +99,10 @@ impl Transport for Script {
         self.endpoints
     }
 
+    fn address(&self, endpoint: usize) -> String {
+        format!("n{endpoint}:80")
+    }
+
     fn ask<'a>(&'a self, endpoint: usize, request: &'a Request) -> Attempt<'a> {
         let (at_ms, path) = (self.now_ms(), request.path());
         self.seen.lock().unwrap().push(Seen { at_ms, endpoint, path });

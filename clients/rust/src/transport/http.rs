@@ -210,14 +210,15 @@ impl Transport for Http {
         self.endpoints.len()
     }
 
+    fn address(&self, endpoint: usize) -> String {
+        let authority = self.endpoints.get(endpoint).map(|endpoint| &endpoint.address.authority);
+        authority.and_then(|authority| authority.to_str().ok()).unwrap_or_default().to_owned()
+    }
+
     fn ask<'a>(&'a self, endpoint: usize, request: &'a Request) -> Attempt<'a> {
         Box::pin(async move {
             match self.endpoints.get(endpoint) {
-                Some(endpoint) => {
-                    let answer = self.send(endpoint, request).await;
-                    let at = || endpoint.address.authority.to_str().unwrap_or_default().to_owned();
-                    answer.map_err(|why| format!("{}: {why}", at()))
-                }
+                Some(endpoint) => self.send(endpoint, request).await,
                 None => Err("there is no such endpoint".to_owned()),
             }
         })

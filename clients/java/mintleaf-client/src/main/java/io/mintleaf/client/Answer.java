@@ -7,6 +7,9 @@ import java.util.Map;
 
 /** A whole HTTP answer: its status, the header fields that the client knows, and all of its body. */
 final class Answer {
+  /** The most characters of an answer that a message shows. */
+  private static final int SAID_CHARS_MAX = 200;
+
   final int status;
   /** Seconds of {@code Retry-After}, or -1. */
   final long retryAfterSeconds;
@@ -33,7 +36,7 @@ final class Answer {
     return object(Json.parse(text));
   }
 
-  /** Returns the problem (RFC 9457) that the answer tells, with {@code refused} for a missing code. */
+  /** Returns the problem (RFC 9457) that the answer tells, with an empty code where it has none. */
   MintleafException problem() {
     String code = null;
     String detail = null;
@@ -44,13 +47,33 @@ final class Answer {
       detail = string(problem.get("detail"));
       countMax = problem.get("count_max") instanceof Number ? ((Number) problem.get("count_max")).longValue() : 0;
     } catch (MalformedAnswer e) {
-      // A proxy's page: the status says enough.
+      // What answers is no node.
     }
     return new MintleafException(
-        code == null ? "refused" : code,
+        code == null ? "" : code,
         status,
         "HTTP " + status + (code == null ? "" : " " + code) + (detail == null ? "" : ": " + detail),
         countMax);
+  }
+
+  /** Returns what the answer says of itself, for a message: its status, and its detail or the first line of a text. */
+  String told() {
+    String said;
+    try {
+      String detail = string(json().get("detail"));
+      said = detail == null ? "" : detail;
+    } catch (MalformedAnswer e) {
+      said = new String(body, StandardCharsets.UTF_8);
+    }
+    said = firstLine(said);
+    return "answered " + status + (said.isEmpty() ? "" : ": " + said);
+  }
+
+  /** Returns the first line of a text from the network, short enough for a message, without control characters. */
+  private static String firstLine(String text) {
+    String line = text.trim().split("\n", 2)[0];
+    int chars = Math.min(SAID_CHARS_MAX, line.codePointCount(0, line.length()));
+    return line.substring(0, line.offsetByCodePoints(0, chars)).replaceAll("\\p{Cc}", " ").trim();
   }
 
   @SuppressWarnings("unchecked")

@@ -103,9 +103,9 @@ final class Flight implements Runnable {
       return false;
     }
     boolean elsewhere = answer.status == 429 || answer.status == 408 || answer.status < 400 || answer.status >= 500;
-    if (elsewhere) {
+    if (elsewhere || problem.code().isEmpty()) { // every refusal of a node has a code
       long rest = TimeUnit.SECONDS.toNanos(Math.max(0, answer.retryAfterSeconds));
-      failed(endpoint, begun, rest, MintleafException.unavailable(endpoint + ": " + problem.getMessage()));
+      failed(endpoint, begun, rest, MintleafException.unavailable(endpoint + ": " + answer.told()));
       return false;
     }
     control.endpoints.answered(endpoint, begun);

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.mintleaf.client.ScriptedNode.Reply;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -501,6 +502,24 @@ class LeasingCasesTest {
       assertEquals(status, failure.status());
       assertTrue(failure.getMessage().contains("as scripted"), failure.getMessage());
       assertEquals(1, a.requests().size() + b.requests().size());
+    }
+  }
+
+  @Test
+  void whatIsNoNodeIsToldWithItsStatusAndAShortFirstLine() {
+    char[] many = new char[100_000];
+    Arrays.fill(many, 'x');
+    String[][] told = {
+        {"404", "\r\n\u0007one\ttwo\r\nthree", "answered 404: one two"},
+        {"403", new String(many), "answered 403: " + new String(many, 0, 200)},
+        {"422", "{\"count_max\":1}", "answered 422"},
+        {"409", "{\"code\":\"\",\"detail\":\"why\"}", "answered 409: why"},
+        {"500", "", "answered 500"},
+    };
+    for (String[] each : told) {
+      Answer answer = new Answer(Integer.parseInt(each[0]), -1, each[1].getBytes(StandardCharsets.UTF_8));
+      assertEquals(each[2], answer.told());
+      assertEquals("", answer.problem().code());
     }
   }
 
