@@ -153,14 +153,15 @@ func (w *WorkerLease) IsLost() bool {
 }
 
 // MayStamp reports whether a millisecond may be stamped with the worker id. It reads no clock. What it grants counts as
-// stamped.
+// stamped. Once the lease has a generator, all milliseconds are the generator's, and MayStamp reports false.
 func (w *WorkerLease) MayStamp(ms int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mayStamp(ms)
+	return w.generator == nil && w.stamp(ms)
 }
 
-func (w *WorkerLease) mayStamp(ms int64) bool {
+// stamp grants a millisecond to the program, or to the generator. The caller holds the lock.
+func (w *WorkerLease) stamp(ms int64) bool {
 	if w.closed || ms < w.current.fromMS || ms >= w.current.untilMS {
 		return false
 	}
@@ -335,8 +336,8 @@ func (g *Generator) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "generator of %
 // Generator returns the lease's one generator, with [DefaultLayout].
 func (w *WorkerLease) Generator() (*Generator, error) { return w.GeneratorOf(DefaultLayout) }
 
-// GeneratorOf returns the lease's one generator. Its layout is that of the first call. From then on the milliseconds are
-// the generator's: a program that stamps beside it, by MayStamp, would repeat its ids.
+// GeneratorOf returns the lease's one generator. From then on the milliseconds are the generator's, and MayStamp grants
+// none. Another layout than that of the first call is an invalid argument: a second generator could repeat ids.
 func (w *WorkerLease) GeneratorOf(layout Layout) (*Generator, error) {
 	timeBits := 63 - layout.WorkerBits - layout.SequenceBits
 	if layout.WorkerBits < 0 || layout.SequenceBits < 0 || timeBits < 1 {
@@ -346,6 +347,9 @@ func (w *WorkerLease) GeneratorOf(layout Layout) (*Generator, error) {
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, leaseClosedError{}
+	}
+	if w.generator != nil && w.generator.layout != layout {
+		return nil, invalid("the lease has a generator with another layout already")
 	}
 	if w.generator != nil {
 		return w.generator, nil
@@ -403,7 +407,7 @@ func (g *Generator) next() (int64, bool, error) {
 		if w.current.workerID >= 1<<l.WorkerBits {
 			return 0, false, invalid("worker id %d does not fit in %d bits", w.current.workerID, l.WorkerBits)
 		}
-		if !w.mayStamp(at) {
+		if !w.stamp(at) {
 			return 0, false, nil
 		}
 		if time := at - l.EpochMS; time >= 1<<(63-l.WorkerBits-l.SequenceBits) {

@@ -149,6 +149,52 @@ func TestTheLogSaysWhyALeaseIsLost(t *testing.T) {
 	}
 }
 
+func TestALeaseHasOneGeneratorInOneLayout(t *testing.T) {
+	_, lease := leased(t)
+	generator, err := lease.Generator()
+	must(t, err)
+	if again, err := lease.GeneratorOf(DefaultLayout); again != generator || err != nil {
+		t.Errorf("the same layout again: %v", err)
+	}
+	other, err := lease.GeneratorOf(Layout{EpochMS: 0, WorkerBits: 10, SequenceBits: 12})
+	if other != nil || !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "another layout") {
+		t.Errorf("another layout: %v", err)
+	}
+}
+
+func TestWhatIsStampedWhileAGeneratorIsMadeIsNotTheGenerators(t *testing.T) {
+	const from = 1_800_000_000_000
+	_, lease := leased(t)
+	var all sync.WaitGroup
+	highest := make([]int64, 4)
+	begun := make(chan struct{}, len(highest))
+	for i := range highest {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			// The generator has milliseconds left, however late it is made.
+			for ms := int64(from); lease.MayStamp(ms); ms = min(ms+1, from+50_000) {
+				if highest[i] = ms; ms == from {
+					begun <- struct{}{}
+				}
+			}
+		}()
+	}
+	for range highest {
+		<-begun
+	}
+	generator, err := lease.Generator()
+	must(t, err)
+	id, err := generator.NextID(context.Background())
+	must(t, err)
+	all.Wait()
+	for _, stamped := range highest {
+		if made := id>>22 + epochDefault; made <= stamped {
+			t.Errorf("the generator has millisecond %d, and %d was stamped beside it", made-from, stamped-from)
+		}
+	}
+}
+
 func TestALayoutIsForTheWorkerIDsThatFit(t *testing.T) {
 	_, lease := leased(t)
 	_, err := lease.GeneratorOf(Layout{EpochMS: epochDefault, WorkerBits: 4, SequenceBits: 12})

@@ -30,6 +30,17 @@ export interface GeneratorOptions {
   sequenceBits?: number;
 }
 
+/** The same, complete. */
+type Layout = Readonly<Required<GeneratorOptions>>;
+
+function layoutOf({ epochMs = 1288834974657, workerBits = 10, sequenceBits = 12 }: GeneratorOptions): Layout {
+  return { epochMs, workerBits, sequenceBits };
+}
+
+function isSame(one: Layout, other: Layout): boolean {
+  return one.epochMs === other.epochMs && one.workerBits === other.workerBits && one.sequenceBits === other.sequenceBits;
+}
+
 const GENERATOR_OPTIONS: Record<keyof GeneratorOptions, true> = { epochMs: true, workerBits: true, sequenceBits: true };
 
 /** A worker id that no other process has during its milliseconds. The client renews it. */
@@ -45,7 +56,7 @@ export class WorkerLease {
   readonly #home: Home;
   readonly #terms: WorkerTerms;
   readonly #stop = new Stop();
-  #made: { generator: WorkerSnowflakes; options: string } | undefined;
+  #made: { generator: WorkerSnowflakes; layout: Layout } | undefined;
 
   /** @internal */
   constructor(
@@ -75,8 +86,14 @@ export class WorkerLease {
     return this.lost;
   }
 
-  /** Whether this Unix millisecond may be stamped with the worker id. */
+  /** Whether this Unix millisecond may be stamped with the worker id. Once the lease has a generator, all milliseconds are
+   * the generator's, and none may. */
   mayStamp(ms: number): boolean {
+    return this.#made === undefined && this.stamp(ms);
+  }
+
+  /** @internal Grants a millisecond to the program, or to the generator. */
+  stamp(ms: number): boolean {
     if (this.isOver || !(ms >= this.fromMs && ms < this.until)) return false;
     if (ms > this.highest) this.highest = ms;
     return true;
@@ -97,13 +114,13 @@ export class WorkerLease {
     return this.isOver;
   }
 
-  /** The lease's one generator of snowflakes. Do not stamp milliseconds yourself beside it. */
+  /** The lease's one generator of snowflakes. From then on `mayStamp` grants nothing. */
   generator(options: GeneratorOptions = {}): WorkerSnowflakes {
     if (this.isOver) throw new Closed("lease");
     request.checkOptions(options, GENERATOR_OPTIONS);
-    const asked = JSON.stringify([options.epochMs, options.workerBits, options.sequenceBits]);
-    this.#made ??= { generator: new WorkerSnowflakes(this, options), options: asked };
-    if (this.#made.options !== asked) throw new InvalidArgument("the lease has a generator with other options already");
+    const layout = layoutOf(options);
+    this.#made ??= { generator: new WorkerSnowflakes(this, layout), layout };
+    if (!isSame(this.#made.layout, layout)) throw new InvalidArgument("the lease has a generator with other options already");
     return this.#made.generator;
   }
 
@@ -155,7 +172,7 @@ export class WorkerLease {
 
   /** @internal Hands the generator of a lost lease on to this one. */
   follow(generator: WorkerSnowflakes): void {
-    this.#made = { generator, options: "" };
+    this.#made = { generator, layout: generator.layout };
   }
 
   /** @internal Waits before a lease in place of this one is asked for again. */
@@ -168,9 +185,6 @@ export class WorkerLease {
 export class WorkerSnowflakes {
   /** @internal */
   current: WorkerLease;
-  private readonly epochMs: number;
-  private readonly workerBits: number;
-  private readonly sequenceBits: number;
   private last: number;
   private id = 0n;
   private left = 0;
@@ -178,15 +192,13 @@ export class WorkerSnowflakes {
   /** @internal */
   constructor(
     private readonly origin: WorkerLease,
-    options: GeneratorOptions,
+    /** @internal */
+    readonly layout: Layout,
   ) {
-    const { epochMs = 1288834974657, workerBits = 10, sequenceBits = 12 } = options;
+    const { epochMs, workerBits, sequenceBits } = layout;
     request.checkNumber("epochMs", epochMs, 0, origin.fromMs);
     request.checkNumber("workerBits", workerBits, 1, 12);
     request.checkNumber("sequenceBits", sequenceBits, 1, 22);
-    this.epochMs = epochMs;
-    this.workerBits = workerBits;
-    this.sequenceBits = sequenceBits;
     this.current = origin;
     this.checkWorker(origin);
     this.last = origin.highestMs;
@@ -210,17 +222,19 @@ export class WorkerSnowflakes {
   }
 
   private begin(ms: number): void {
-    if (!this.current.mayStamp(ms)) throw new Unavailable(`the lease ends at ${this.current.untilMs}`);
-    const time = BigInt(ms - this.epochMs);
-    if (time >> BigInt(63 - this.workerBits - this.sequenceBits) !== 0n) throw new Unavailable("the time does not fit its bits");
+    if (!this.current.stamp(ms)) throw new Unavailable(`the lease ends at ${this.current.untilMs}`);
+    const { epochMs, workerBits, sequenceBits } = this.layout;
+    const time = BigInt(ms - epochMs);
+    if (time >> BigInt(63 - workerBits - sequenceBits) !== 0n) throw new Unavailable("the time does not fit its bits");
     this.last = ms;
-    this.left = 2 ** this.sequenceBits;
-    this.id = ((time << BigInt(this.workerBits)) | BigInt(this.current.workerId)) << BigInt(this.sequenceBits);
+    this.left = 2 ** sequenceBits;
+    this.id = ((time << BigInt(workerBits)) | BigInt(this.current.workerId)) << BigInt(sequenceBits);
   }
 
   private checkWorker(lease: WorkerLease): void {
-    if (lease.workerId >= 2 ** this.workerBits) {
-      throw new InvalidArgument(`worker id ${lease.workerId} does not fit ${this.workerBits} bits`);
+    const { workerBits } = this.layout;
+    if (lease.workerId >= 2 ** workerBits) {
+      throw new InvalidArgument(`worker id ${lease.workerId} does not fit ${workerBits} bits`);
     }
   }
 

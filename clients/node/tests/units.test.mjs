@@ -204,6 +204,19 @@ test("an option that does not exist is an error that names it and those that do"
   await client.close();
 });
 
+test("a lease has one generator, in one layout", async () => {
+  const act = () => ({ status: 200, body: '{"worker_id":7,"lease":"7-1","from_ms":"1800000000000","until_ms":"1800000060000"}' });
+  const { client } = scripted(act);
+  const lease = await client.leaseWorker("shops");
+  assert.throws(() => lease.generator({ workerBits: 2 }), /worker id 7 does not fit 2 bits/);
+  assert.equal(lease.mayStamp(1800000000000), true, "it has no generator yet");
+  const generator = lease.generator();
+  assert.equal(lease.generator({ workerBits: 10, epochMs: undefined }), generator);
+  assert.throws(() => lease.generator({ epochMs: 0 }), { code: "invalid_argument" });
+  assert.equal(lease.mayStamp(1800000000000), false);
+  await client.close();
+});
+
 test("what is printed of a lease and of a client has neither the name of the lease nor the token", async () => {
   const act = () => ({ status: 200, body: '{"worker_id":7,"lease":"7-secret","from_ms":"1800000000000","until_ms":"1800000060000"}' });
   const { client } = scripted(act);

@@ -18,7 +18,7 @@ from mintleaf import _wire as wire
 from mintleaf._endpoints import Endpoints
 from mintleaf._http import Address, Fault, Token, within
 from mintleaf._line import CALLS_MAX, Call, Line, Order, Rules, Sizing, Step
-from mintleaf._worker import REFUSED_REST_S, Held, Terms
+from mintleaf._worker import EPOCH_MS, REFUSED_REST_S, Held, Terms
 
 RULES = Rules(first=100, min=10, max=1_000_000, lasts=10.0)
 
@@ -241,6 +241,45 @@ class WorkerLeases(unittest.TestCase):
         with contextlib.suppress(EndOfTest), unittest.mock.patch("asyncio.sleep", sleep):
             asyncio.run(held._renew())
         return held
+
+    def held(self) -> Held:
+        engine = unittest.mock.Mock()
+        engine.now.return_value = 0.0
+        return Held(engine, Terms("shops", 60, "me"), wire.Granted(7, "7-secret", 1_800_000_000_000, 1_800_000_060_000))
+
+    def test_a_lease_has_one_generator_in_one_layout(self) -> None:
+        held = self.held()
+        self.assertRaises(mintleaf.InvalidArgument, held.snowflakes, EPOCH_MS, 2, 12)
+        self.assertTrue(held.may_stamp(1_800_000_000_000), "it has no generator yet")
+        made = held.snowflakes(EPOCH_MS, 10, 12)
+        self.assertIs(held.snowflakes(EPOCH_MS, 10, 12), made)
+        with self.assertRaisesRegex(mintleaf.InvalidArgument, "another layout"):
+            held.snowflakes(0, 10, 12)
+
+    def test_threads_that_ask_for_the_generator_get_the_same_and_stamp_nothing_beside_it(self) -> None:
+        held, made, stamped = self.held(), [], []
+        start = threading.Barrier(9)
+
+        def ask() -> None:
+            start.wait()
+            made.append(held.snowflakes(EPOCH_MS, 10, 12))
+
+        def stamp() -> None:
+            start.wait()
+            last, ms = 0, held.from_ms
+            while held.may_stamp(ms):
+                # The generator has milliseconds left, however late it is made.
+                last, ms = ms, min(ms + 1, held.from_ms + 50_000)
+            stamped.append(last)
+
+        threads = [threading.Thread(target=what) for what in [ask] * 4 + [stamp] * 4]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(set(made)), 1)
+        self.assertGreater((made[0].take() >> 22) + EPOCH_MS, max(stamped))
 
     def test_a_refusal_other_than_404_and_409_is_asked_again_and_loses_no_lease(self) -> None:
         refusal = mintleaf.Refused(401, "unauthenticated", "the token is unknown")

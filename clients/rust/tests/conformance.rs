@@ -173,7 +173,9 @@ impl Names {
             }
             "may_stamp" => {
                 let ms = step.ms.as_ref().and_then(Value::as_str).unwrap().parse().unwrap();
-                return Some(Ok(vec![json!(self.leases[&step.of].may_stamp(ms))]));
+                // A generator takes the place of its lease, so that there is nothing left to ask.
+                let may = self.leases.get(&step.of).is_some_and(|lease| lease.may_stamp(ms));
+                return Some(Ok(vec![json!(may)]));
             }
             "is_lost" => return Some(Ok(vec![json!(self.leases[&step.of].is_lost())])),
             "generate" => return Some(self.generate(step, test)),

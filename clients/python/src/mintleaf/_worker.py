@@ -96,12 +96,21 @@ class Held:
         return self._is_lost
 
     def may_stamp(self, ms: int) -> bool:
-        """Whether this process may use the worker id with this millisecond. It reads no clock."""
+        """Whether this process may use the worker id with this millisecond. It reads no clock. Once the lease has a
+        generator, all milliseconds are the generator's, and this is false."""
         with self._lock:
-            may = not self._is_closed and self._granted.from_ms <= ms < self._until_ms
-            if may and ms > self._highest:
-                self._highest = ms
-            return may
+            return self._snowflakes is None and self._grant(ms)
+
+    def stamp(self, ms: int) -> bool:
+        """Grants a millisecond to the generator."""
+        with self._lock:
+            return self._grant(ms)
+
+    def _grant(self, ms: int) -> bool:
+        may = not self._is_closed and self._granted.from_ms <= ms < self._until_ms
+        if may and ms > self._highest:
+            self._highest = ms
+        return may
 
     def lease_now(self) -> int:
         """The present millisecond by the lease's own clock, which no change of the time of day moves."""
@@ -126,11 +135,12 @@ class Held:
             elif isinstance(outcome, Refused) and outcome.status in (404, 409):
                 break
         if not self._is_closed:
-            self._is_lost = True
+            with self._lock:
+                self._is_lost, made = True, self._snowflakes
             log = self._engine.settings.logger
             log.warning("worker id %d of pool %s is lost: %s", self.worker_id, self.pool, outcome)
-            if self._snowflakes is not None:
-                await self._snowflakes.move()
+            if made is not None:
+                await made.move()
 
     def refuse(self) -> bool:
         """Grants no millisecond from now on. Returns whether this was the first close."""
@@ -159,11 +169,18 @@ class Held:
 
     def snowflakes(self, epoch_ms: int, worker_bits: int, sequence_bits: int) -> Snowflakes:
         """The one generator of this lease."""
-        if self._snowflakes is None:
-            self._snowflakes = Snowflakes(self, epoch_ms, worker_bits, sequence_bits)
-            if self._is_lost:
-                self._engine.spawn(self._snowflakes.move)
-        return self._snowflakes
+        layout = (epoch_ms, worker_bits, sequence_bits)
+        with self._lock:
+            # The generator of a lease that is lost later moves when that is known.
+            must_move = self._snowflakes is None and self._is_lost
+            if self._snowflakes is None:
+                self._snowflakes = Snowflakes(self, layout, self._highest)
+            made = self._snowflakes
+        if made.layout != layout:
+            raise InvalidArgument("the lease has a generator with another layout already")
+        if must_move:
+            self._engine.spawn(made.move)
+        return made
 
     def another(self, granted: wire.Granted) -> Held:
         """A new lease in the place of a lost one."""
@@ -184,22 +201,25 @@ class Held:
 class Snowflakes:
     """Snowflake ids of a lease, without a request for each. They go on with a new lease when theirs is lost."""
 
-    def __init__(self, held: Held, epoch_ms: int, worker_bits: int, sequence_bits: int) -> None:
+    def __init__(self, held: Held, layout: tuple[int, int, int], stamped: int) -> None:
+        epoch_ms, worker_bits, sequence_bits = layout
         wire.check_whole("worker_bits", worker_bits, 0, 16)
         wire.check_whole("sequence_bits", sequence_bits, 0, 22)
         wire.check_whole("epoch_ms", epoch_ms, 0, held.from_ms)
         self.lock = threading.Lock()
+        self.layout = layout
         self._epoch_ms = epoch_ms
         self._worker_bits = worker_bits
         self._sequence_bits = sequence_bits
-        self._begin(held)
+        self._begin(held, stamped)
 
-    def _begin(self, held: Held) -> None:
+    def _begin(self, held: Held, stamped: int) -> None:
         if held.worker_id >> self._worker_bits:
             raise InvalidArgument(f"worker id {held.worker_id} does not fit into {self._worker_bits} worker_bits")
         self.held = held
-        self._last = held.from_ms - 1
-        self._sequence = 0
+        # The millisecond that was stamped last has no id left.
+        self._last = stamped
+        self._sequence = (1 << self._sequence_bits) - 1
 
     def take(self) -> int | None:
         """The next id, or None while the lease has no millisecond for it."""
@@ -211,7 +231,7 @@ class Snowflakes:
                 sequence = 0
             elif sequence >> self._sequence_bits:
                 at, sequence = at + 1, 0
-            if not held.may_stamp(at):
+            if not held.stamp(at):
                 if held.is_closed():
                     raise Closed("the lease is closed")
                 return None
@@ -237,7 +257,7 @@ class Snowflakes:
             held.keep()
             with self.lock:
                 try:
-                    self._begin(held)
+                    self._begin(held, held.from_ms - 1)
                 except InvalidArgument as error:
                     engine.settings.logger.error("%s", error)
             return

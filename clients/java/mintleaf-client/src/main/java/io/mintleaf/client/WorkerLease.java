@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
  * and however long it was paused. The lease renews itself, so that {@link #untilMs} moves on.
  *
  * <p>Keep one for a process, and {@link #close} it when the program ends. Use either {@link #mayStamp} for a generator
- * of the program's own or {@link #generator}, not both: the two would use the same milliseconds.
+ * of the program's own or {@link #generator}: once the lease has its generator, all milliseconds are the generator's.
  */
 public final class WorkerLease implements AutoCloseable {
   private final WorkerLeases leases;
@@ -81,9 +81,15 @@ public final class WorkerLease implements AutoCloseable {
    * Returns whether the holder may stamp a millisecond with the worker id. No clock is read.
    *
    * @param ms Unix time
-   * @return true exactly if the lease is not closed and the time is from {@link #fromMs} on and before {@link #untilMs}
+   * @return true exactly if the lease is not closed, has no generator, and the time is from {@link #fromMs} on and before
+   *     {@link #untilMs}
    */
   public synchronized boolean mayStamp(long ms) {
+    return generator == null && stamp(ms);
+  }
+
+  /** Grants a millisecond to the program, or to the generator. */
+  synchronized boolean stamp(long ms) {
     if (closed || ms < fromMs || ms >= untilMs) {
       return false;
     }

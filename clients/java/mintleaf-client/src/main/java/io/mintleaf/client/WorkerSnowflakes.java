@@ -131,7 +131,7 @@ public final class WorkerSnowflakes {
       long ms = Math.max(lastMs + 1, nowMs);
       long time = ms - epochMs;
       boolean isShown = time <= Long.MAX_VALUE >> workerBits + sequenceBits;
-      if (!isShown || !lease.mayStamp(ms)) {
+      if (!isShown || !lease.stamp(ms)) {
         return 0;
       }
       // A burst loses no id by it, and the ids of slow times spread evenly over any number of shards.

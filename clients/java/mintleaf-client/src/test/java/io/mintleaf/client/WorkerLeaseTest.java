@@ -200,8 +200,7 @@ class WorkerLeaseTest {
     pool.renews = false;
     eventually(lease::isLost);
 
-    assertTrue(lease.mayStamp(FROM + 4_999), "its own until the end");
-    assertFalse(lease.mayStamp(FROM + 5_000));
+    assertFalse(lease.mayStamp(FROM + 4_999), "the generator's");
     eventually(() -> ids.workerId() == 18);
     step(2);
     long after = ids.nextId();
@@ -276,6 +275,35 @@ class WorkerLeaseTest {
     WorkerLease lease = client(node(new Pool(60))).leaseWorker("shops");
     assertTrue(lease.mayStamp(FROM + 30_000));
     assertTrue(timeOf(lease.generator().nextId()) > FROM + 30_000);
+  }
+
+  @Test
+  void whatIsStampedWhileAGeneratorIsMadeIsNotTheGenerators() throws Exception {
+    WorkerLease lease = client(node(new Pool(3_600))).leaseWorker("shops", 3_600, "both");
+    ExecutorService threads = Executors.newFixedThreadPool(4);
+    CountDownLatch begun = new CountDownLatch(4);
+    List<Future<Long>> stamping = new ArrayList<>();
+    for (int i = 0; i < 4; i++) {
+      stamping.add(threads.submit(() -> {
+        long stamped = 0;
+        // The generator has milliseconds left, however late it is made.
+        for (long ms = FROM; lease.mayStamp(ms); ms = Math.min(ms + 1, FROM + 3_000_000)) {
+          stamped = ms;
+          if (ms == FROM) {
+            begun.countDown();
+          }
+        }
+        return stamped;
+      }));
+    }
+    begun.await();
+    long made = timeOf(lease.generator().nextId());
+    for (Future<Long> each : stamping) {
+      long stamped = each.get();
+      assertTrue(made > stamped, made - FROM + " is the generator's, and " + (stamped - FROM) + " was stamped beside it");
+    }
+    threads.shutdown();
+    assertFalse(lease.mayStamp(made + 1));
   }
 
   @Test
