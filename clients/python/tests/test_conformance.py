@@ -141,7 +141,7 @@ class Player:
         if what == "may_stamp":
             return lease.may_stamp(int(step["ms"]))
         if what == "is_lost":
-            return lease.is_lost()
+            return lease.is_lost
         if what == "close_lease":
             return await do(lease.close)
         if what == "generate":

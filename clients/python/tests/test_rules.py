@@ -247,6 +247,18 @@ class WorkerLeases(unittest.TestCase):
         engine.now.return_value = 0.0
         return Held(engine, Terms("shops", 60, "me"), wire.Granted(7, "7-secret", 1_800_000_000_000, 1_800_000_060_000))
 
+    def test_a_lease_shows_its_face_and_not_its_name(self) -> None:
+        held = self.held()
+        for lease in (mintleaf.WorkerLease(held, lambda _: None), mintleaf.AsyncWorkerLease(held)):
+            shown = {name for name in dir(lease) if not name.startswith("_")}
+            documented = {"pool", "worker_id", "from_ms", "until_ms", "is_lost", "is_closed", "may_stamp"}
+            self.assertEqual(shown, {*documented, "generator", "close"})
+            self.assertEqual((lease.is_lost, lease.is_closed), (False, False))
+            end = "(pool='shops', worker_id=7, until_ms=1800000060000)"
+            self.assertEqual(repr(lease), type(lease).__name__ + end)
+        held.refuse()
+        self.assertTrue(lease.is_closed)
+
     def test_a_lease_has_one_generator_in_one_layout(self) -> None:
         held = self.held()
         self.assertRaises(mintleaf.InvalidArgument, held.snowflakes, EPOCH_MS, 2, 12)
@@ -284,13 +296,13 @@ class WorkerLeases(unittest.TestCase):
     def test_a_refusal_other_than_404_and_409_is_asked_again_and_loses_no_lease(self) -> None:
         refusal = mintleaf.Refused(401, "unauthenticated", "the token is unknown")
         held = self.renew(refusal, wire.Renewed(121_000))
-        self.assertFalse(held.is_lost())
+        self.assertFalse(held.is_lost)
         self.assertEqual(held.until_ms, 121_000)
         self.assertEqual(self.slept, [30, REFUSED_REST_S, 30])
 
     def test_a_lost_lease_is_not_given_back_and_the_log_has_the_reason(self) -> None:
         held = self.renew(mintleaf.Refused(409, "conflict", "the lease is over"))
-        self.assertTrue(held.is_lost())
+        self.assertTrue(held.is_lost)
         why = "the node refused (409 conflict): the lease is over"
         self.assertEqual(self.logged, [f"worker id 7 of pool shops is lost: {why}"])
         asyncio.run(held.end())
@@ -377,6 +389,28 @@ class Answers(unittest.TestCase):
         ):
             self.assertRaises(mintleaf.InvalidArgument, mintleaf.Client, **settings)
         self.assertEqual(Address.parse("https://[::1]:8443"), Address("::1", 8_443, True, "[::1]:8443"))
+
+    def test_what_is_wrong_with_an_option_is_named(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            empty = os.path.join(directory, "empty")
+            with open(empty, "w"):
+                pass
+            missing = os.path.join(directory, "missing")
+            good = {"endpoints": ["http://a:1"]}
+            for wrong, error, *told in (
+                ({**good, "timeot": 3}, TypeError, "'timeot'", "timeout", "token_file"),
+                ({"endpoints": "http://a:1"}, mintleaf.InvalidArgument, "must be a list", "'http://a:1'"),
+                ({**good, "token_file": missing}, mintleaf.InvalidArgument, "token_file", missing, "No such file"),
+                ({**good, "token_file": directory}, mintleaf.InvalidArgument, "token_file", directory),
+                ({**good, "token_file": empty}, mintleaf.InvalidArgument, "token_file", empty, "visible"),
+                ({**good, "token_file": 3}, mintleaf.InvalidArgument, "token_file", "not 3"),
+                ({"endpoints": ["https://a:1"], "ca_file": missing}, mintleaf.InvalidArgument, "ca_file", missing),
+            ):
+                for face in (mintleaf.Client, mintleaf.AsyncClient):
+                    with self.assertRaises(error) as met:
+                        face(**wrong)
+                    for text in told:
+                        self.assertIn(text, str(met.exception))
 
     def test_a_token_file_is_read_again_when_it_changes(self) -> None:
         with tempfile.TemporaryDirectory() as directory:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
+import inspect
 import logging
 import os
 import ssl
 import threading
 import weakref
 from time import monotonic
-from typing import Any, Callable, Union
+from typing import Any, Callable, TypeVar, Union, cast
 
 from . import _wire as wire
 from ._engine import Engine, Settings, Task, settings
 from ._line import Call
-from ._worker import AsyncWorkerLease, Terms, WorkerLease, want_lease
+from ._worker import AsyncWorkerLease, Held, Terms, WorkerLease, want_lease
 from .errors import Closed, MintleafError, Unavailable
 
 #: How much later than its deadline a call ends by itself, if its line has not ended it.
@@ -58,9 +60,27 @@ def _sequence(tag: str, key: str) -> wire.Request:
     return wire.sequence(wire.check_name("tag", tag), wire.check_key(key))
 
 
+Make = TypeVar("Make", bound=Callable[..., None])
+
+
+def _naming_unknown_options(make: Make) -> Make:
+    """An option that does not exist is named, beside all that do."""
+    known = list(inspect.signature(make).parameters)[1:]
+
+    @functools.wraps(make)
+    def checked(*arguments: Any, **options: Any) -> None:
+        for name in options:
+            if name not in known:
+                raise TypeError(f"there is no option {name!r}; the options are {', '.join(known)}")
+        make(*arguments, **options)
+
+    return cast(Make, checked)
+
+
 class _Face:
     """What both faces share: the options, the engine, and a forked child that begins anew."""
 
+    @_naming_unknown_options
     def __init__(
         self,
         endpoints: list[str] | tuple[str, ...],
@@ -245,10 +265,8 @@ class Client(_Face):
         """A worker id of a pool that no other process has, renewed until it is closed."""
         engine, terms = self._engine, Terms(pool, seconds, holder)
 
-        def make(granted: wire.Granted) -> WorkerLease:
-            lease = WorkerLease(engine, terms, granted)
-            lease.run = self._run
-            return lease
+        def make(held: Held) -> WorkerLease:
+            return WorkerLease(held, self._run)
 
         lease: WorkerLease = _value(self._wait(lambda call: want_lease(engine, terms, make, call)))
         return lease
@@ -256,7 +274,7 @@ class Client(_Face):
     def close(self) -> None:
         """Wastes what is held and closes worker leases. Calls that wait fail with `Closed`, and so do later ones."""
         with self._engine.closing:  # A second close waits for the first.
-            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
+            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed]
             if self._engine.close_lines() and open_leases:
                 self._run(lambda: self._engine.give_back(open_leases))
             self._thread.stop()
@@ -399,16 +417,14 @@ class AsyncClient(_Face):
         """A worker id of a pool that no other process has, renewed until it is closed."""
         engine, terms = self._engine, Terms(pool, seconds, holder)
         lease: AsyncWorkerLease = _value(
-            await self._wait(
-                lambda call: want_lease(engine, terms, lambda granted: AsyncWorkerLease(engine, terms, granted), call)
-            )
+            await self._wait(lambda call: want_lease(engine, terms, AsyncWorkerLease, call))
         )
         return lease
 
     async def close(self) -> None:
         """Wastes what is held and closes worker leases. Calls that wait fail with `Closed`, and so do later ones."""
         if self._closing is None:
-            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed()]
+            open_leases = [lease for lease in list(self._engine.leases) if not lease.is_closed]
             self._engine.close_lines()
             self._closing = asyncio.ensure_future(self._end(open_leases))
         await asyncio.shield(self._closing)

@@ -78,8 +78,8 @@ def settings(
     logger: logging.Logger | None,
 ) -> Settings:
     """Checks the options of a client."""
-    if isinstance(endpoints, str) or not isinstance(endpoints, (list, tuple)) or not endpoints:
-        raise InvalidArgument("endpoints must be a list of one address or more")
+    if not isinstance(endpoints, (list, tuple)) or not endpoints:
+        raise InvalidArgument(f"endpoints must be a list of addresses, such as ['http://HOST:PORT'], not {endpoints!r}")
     addresses = [Address.parse(endpoint) for endpoint in endpoints]
     waits = {"timeout": timeout, "attempt_timeout": attempt_timeout, "connect_timeout": connect_timeout}
     for name, wait in waits.items():
@@ -90,13 +90,20 @@ def settings(
     tls = ssl_context
     if tls is None and any(address.is_https for address in addresses):
         try:
-            tls = ssl.create_default_context(cafile=None if ca_file is None else os.fspath(ca_file))
+            tls = ssl.create_default_context(cafile=path("ca_file", ca_file))
         except OSError as error:
-            raise InvalidArgument(f"ca_file cannot be read: {error}") from None
-    file = None if token_file is None else os.fspath(token_file)
+            raise InvalidArgument(f"ca_file {ca_file!r} cannot be used: {error.strerror or error}") from None
+    file = path("token_file", token_file)
     wire.check_whole("lease_max", lease_max, 1, LEASE_MAX)
     log = logger or logging.getLogger("mintleaf")
     return Settings(addresses, Token(token, file), tls, zone, timeout, attempt_timeout, connect_timeout, lease_max, log)
+
+
+def path(option: str, given: object) -> str | None:
+    """The path that an option names."""
+    if given is not None and not isinstance(given, (str, os.PathLike)):
+        raise InvalidArgument(f"{option} must be the path of a file, not {given!r}")
+    return None if given is None else os.fsdecode(given)
 
 
 def default_holder() -> str:

@@ -96,12 +96,12 @@ class Token:
             raise InvalidArgument("token and token_file exclude each other")
         self._file = file
         self._seen: tuple[int, int, int] | None = None
-        self._token = None if token is None else self._checked(token)
+        self._token = None if token is None else self._checked(token, "token must be")
         if file is not None:
             try:
                 self.current()
             except OSError as error:
-                raise InvalidArgument(f"token_file cannot be read: {error}") from None
+                raise InvalidArgument(f"token_file {file!r} cannot be read: {error.strerror or error}") from None
 
     def current(self) -> str | None:
         if self._file is not None:
@@ -109,7 +109,7 @@ class Token:
             seen = (status.st_mtime_ns, status.st_size, status.st_ino)
             if seen != self._seen:
                 with open(self._file, encoding="utf-8", errors="replace") as file:
-                    self._token = self._checked(file.read(4_096).strip())
+                    self._token = self._checked(file.read(4_096).strip(), f"token_file {self._file!r} must hold")
                 self._seen = seen
         return self._token
 
@@ -121,9 +121,9 @@ class Token:
             return self._token
 
     @staticmethod
-    def _checked(token: str) -> str:
+    def _checked(token: object, rule: str) -> str:
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise InvalidArgument("token must be visible ASCII characters")
+            raise InvalidArgument(f"{rule} visible ASCII characters")
         return token
 
 

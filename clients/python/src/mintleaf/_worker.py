@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
-from typing import Any, Callable
+from typing import Callable
 
 from . import _wire as wire
-from ._engine import DAY_S, Engine, Outcome, default_holder
+from ._engine import DAY_S, Engine, Outcome, Task, default_holder
 from ._line import Call
 from .errors import Closed, InvalidArgument, MintleafError, Refused, Unavailable
 
@@ -37,15 +36,15 @@ class Terms:
         return wire.grant(self.pool, self.seconds, self.holder)
 
 
-def want_lease(engine: Engine, terms: Terms, make: Callable[[wire.Granted], Any], call: Call) -> None:
-    """A call that waits for a lease. `make` makes it of the answer, on the event loop."""
+def want_lease(engine: Engine, terms: Terms, make: Callable[[Held], object], call: Call) -> None:
+    """A call that waits for a lease. `make` makes its face, on the event loop."""
 
     async def ask() -> None:
         outcome = await engine.ask(terms.request(), call.deadline)
         if isinstance(outcome, wire.Granted):
-            lease = make(outcome)
-            lease.keep()
-            call.reply(lease)
+            held = Held(engine, terms, outcome)
+            held.keep()
+            call.reply(make(held))
         else:
             call.reply(outcome if isinstance(outcome, MintleafError) else Unavailable("the answer is not a lease"))
 
@@ -53,11 +52,7 @@ def want_lease(engine: Engine, terms: Terms, make: Callable[[wire.Granted], Any]
 
 
 class Held:
-    """A worker id, and the milliseconds that this process alone may stamp with it.
-
-    It is renewed by itself until it is closed. It is *lost* once a node refuses a renewal; what it had before stays its
-    own.
-    """
+    """A worker id, and the milliseconds that this process alone may stamp with it: a lease without its face."""
 
     def __init__(self, engine: Engine, terms: Terms, granted: wire.Granted) -> None:
         self._engine = engine
@@ -73,31 +68,35 @@ class Held:
 
     @property
     def pool(self) -> str:
-        """The pool that the worker id is of."""
         return self._terms.pool
 
     @property
     def worker_id(self) -> int:
-        """The worker id."""
         return self._granted.worker_id
 
     @property
     def from_ms(self) -> int:
-        """The first millisecond of the lease, in Unix time."""
         return self._granted.from_ms
 
     @property
     def until_ms(self) -> int:
-        """The first millisecond behind the lease. Renewals move it further."""
         return self._until_ms
 
+    @property
     def is_lost(self) -> bool:
-        """Whether a node refused a renewal, so that `until_ms` moves no more."""
         return self._is_lost
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def timeout(self) -> float:
+        """How long a generator waits for a renewal."""
+        return self._engine.settings.timeout
+
     def may_stamp(self, ms: int) -> bool:
-        """Whether this process may use the worker id with this millisecond. It reads no clock. Once the lease has a
-        generator, all milliseconds are the generator's, and this is false."""
+        """Grants a millisecond to the program, unless there is a generator."""
         with self._lock:
             return self._snowflakes is None and self._grant(ms)
 
@@ -158,7 +157,7 @@ class Held:
         moved_to = self._snowflakes.held if self._snowflakes is not None else self
         mine = [held for held in {self, moved_to} if held.refuse()]
         # A node has ended a lost lease already.
-        await asyncio.gather(*(held.give_back() for held in mine if not held.is_lost()))
+        await asyncio.gather(*(held.give_back() for held in mine if not held.is_lost))
 
     def abandon(self) -> None:
         """Ends the lease in a forked child: it belongs to the parent."""
@@ -193,9 +192,6 @@ class Held:
     @property
     def terms(self) -> Terms:
         return self._terms
-
-    def is_closed(self) -> bool:
-        return self._is_closed
 
 
 class Snowflakes:
@@ -232,7 +228,7 @@ class Snowflakes:
             elif sequence >> self._sequence_bits:
                 at, sequence = at + 1, 0
             if not held.stamp(at):
-                if held.is_closed():
+                if held.is_closed:
                     raise Closed("the lease is closed")
                 return None
             self._last, self._sequence = at, sequence
@@ -242,14 +238,14 @@ class Snowflakes:
     async def move(self) -> None:
         """Takes a new lease of the pool, however long that takes, and goes on with it."""
         engine, terms, lost = self.held.engine, self.held.terms, self.held
-        while not lost.is_closed():
+        while not lost.is_closed:
             outcome = await engine.ask(terms.request(), engine.now() + DAY_S)
             if not isinstance(outcome, wire.Granted):
                 engine.settings.logger.warning("pool %s gave no other lease: %s", terms.pool, outcome)
                 await asyncio.sleep(REFUSED_REST_S)
                 continue
             held = lost.another(outcome)
-            if lost.is_closed():
+            if lost.is_closed:
                 held.refuse()
                 await held.give_back()
                 return
@@ -301,21 +297,74 @@ class AsyncWorkerSnowflakes:
         return id
 
 
-class WorkerLease(Held):
-    """A worker id that no other process has, and its milliseconds. A context manager that closes it."""
+class _Lease:
+    """What both faces of a lease share."""
 
-    run: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    @property
+    def pool(self) -> str:
+        """The pool that the worker id is of."""
+        return self._held.pool
+
+    @property
+    def worker_id(self) -> int:
+        """The worker id."""
+        return self._held.worker_id
+
+    @property
+    def from_ms(self) -> int:
+        """The first millisecond of the lease, in Unix time."""
+        return self._held.from_ms
+
+    @property
+    def until_ms(self) -> int:
+        """The first millisecond behind the lease. Renewals move it further."""
+        return self._held.until_ms
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a node refused a renewal, so that `until_ms` moves no more."""
+        return self._held.is_lost
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the lease is closed, and grants nothing any more."""
+        return self._held.is_closed
+
+    def may_stamp(self, ms: int) -> bool:
+        """Whether this process may use the worker id with this millisecond. It reads no clock. Once the lease has a
+        generator, all milliseconds are the generator's, and this is false."""
+        return self._held.may_stamp(ms)
+
+    def __repr__(self) -> str:
+        # The name of the lease stays out of it, because it proves the holder.
+        name = type(self).__name__
+        return f"{name}(pool={self.pool!r}, worker_id={self.worker_id}, until_ms={self.until_ms})"
+
+
+class WorkerLease(_Lease):
+    """A worker id that no other process has, and its milliseconds. A context manager that closes it.
+
+    It is renewed by itself until it is closed. It is *lost* once a node refuses a renewal; what it had before stays its
+    own.
+    """
+
+    def __init__(self, held: Held, run: Callable[[Task], None]) -> None:
+        super().__init__(held)
+        self._run = run
 
     def generator(
         self, *, epoch_ms: int = EPOCH_MS, worker_bits: int = 10, sequence_bits: int = 12
     ) -> WorkerSnowflakes:
-        """Snowflake ids with this worker id. All generators of a lease share one sequence."""
-        return WorkerSnowflakes(self.snowflakes(epoch_ms, worker_bits, sequence_bits), self._engine.settings.timeout)
+        """Snowflake ids with this worker id. All generators of a lease share one sequence, in one layout."""
+        return WorkerSnowflakes(self._held.snowflakes(epoch_ms, worker_bits, sequence_bits), self._held.timeout)
 
     def close(self) -> None:
         """Ends the lease, and gives back the milliseconds that were not stamped."""
-        if not self._is_closed:
-            self.run(self.end)
+        if not self.is_closed:
+            self._run(self._held.end)
 
     def __enter__(self) -> WorkerLease:
         return self
@@ -324,20 +373,22 @@ class WorkerLease(Held):
         self.close()
 
 
-class AsyncWorkerLease(Held):
-    """A worker id that no other process has, and its milliseconds. An async context manager that closes it."""
+class AsyncWorkerLease(_Lease):
+    """A worker id that no other process has, and its milliseconds. An async context manager that closes it.
+
+    It is renewed by itself until it is closed. It is *lost* once a node refuses a renewal; what it had before stays its
+    own.
+    """
 
     def generator(
         self, *, epoch_ms: int = EPOCH_MS, worker_bits: int = 10, sequence_bits: int = 12
     ) -> AsyncWorkerSnowflakes:
-        """Snowflake ids with this worker id. All generators of a lease share one sequence."""
-        return AsyncWorkerSnowflakes(
-            self.snowflakes(epoch_ms, worker_bits, sequence_bits), self._engine.settings.timeout
-        )
+        """Snowflake ids with this worker id. All generators of a lease share one sequence, in one layout."""
+        return AsyncWorkerSnowflakes(self._held.snowflakes(epoch_ms, worker_bits, sequence_bits), self._held.timeout)
 
     async def close(self) -> None:
         """Ends the lease, and gives back the milliseconds that were not stamped."""
-        await self.end()
+        await self._held.end()
 
     async def __aenter__(self) -> AsyncWorkerLease:
         return self
