@@ -17,8 +17,8 @@ const SETTLED_WITHIN: Duration = secs(15);
 
 /// Nodes that are one cluster or will become one. Dropping this ends them.
 ///
-/// At most two clusters run at a time in one process, because they are heavy and their timers are real. The
-/// caller that makes a third waits.
+/// At most three clusters run at a time in one process, because they are heavy and their timers are real. The
+/// caller that makes a fourth waits for its [`Turn`].
 #[derive(Debug)]
 pub struct Cluster {
     binary: Binary,
@@ -212,9 +212,9 @@ pub fn known_leader(api: Api) -> Option<u64> {
     api.try_get("/v1/cluster").ok()?.try_json()?["leader_id"].as_u64()
 }
 
-/// The right to run a cluster.
+/// The right to run a cluster, until it is dropped.
 #[derive(Debug)]
-struct Turn;
+pub struct Turn;
 
 /// Clusters of one test binary at a time. Nodes wait for each other and for disks more than they compute: three clusters
 /// take some two thirds of two cores.
@@ -224,7 +224,8 @@ static RUNNING: Mutex<u8> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 
 impl Turn {
-    fn wait() -> Self {
+    /// Waits until fewer than three clusters run.
+    pub fn wait() -> Self {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let free = ENDED.wait_while(running, |running| *running >= CLUSTERS_MAX);
         *free.unwrap_or_else(PoisonError::into_inner) += 1;

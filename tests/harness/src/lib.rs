@@ -53,7 +53,7 @@ mod wait;
 
 pub use binary::{Binary, clean};
 pub use clocks::{Clocks, WallClocks, sweep};
-pub use cluster::{Cluster, known_leader};
+pub use cluster::{Cluster, Turn, known_leader};
 pub use dev::Dev;
 pub use history::{History, Op, Outcome, judge};
 pub use http::{Answer, Api, Client, NoAnswer, encoded};

@@ -1,7 +1,7 @@
 //! A reader that types the commands of documents, from the first to the last.
 //!
 //! The document's ports become ports of this test, which keep their distances: 8080 to 8089 for clients, 9080 to 9089
-//! for nodes, 6380 for the Redis protocol.
+//! for nodes, 6380 to 6382 for the Redis protocol.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,15 @@ use tempfile::TempDir;
 use super::commands::{Kind, faults};
 use super::markdown::{Block, Document};
 use super::translations::original_of;
-use crate::harness::{Api, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{Api, Finished, Port, Process, Turn, eventually, mintleaf, secs};
 
 /// How many client ports a document may use, from [`HTTP`] on.
 const PORTS: u16 = 10;
 const HTTP: u16 = 8080;
 const RAFT: u16 = 9080;
 const REDIS: u16 = 6380;
+/// `dev --nodes 3` takes as many, from the first on.
+const REDIS_PORTS: u16 = 3;
 /// For an election and what hangs on it, on a machine that is busy with other tests.
 const SETTLED_WITHIN: Duration = secs(20);
 /// A table of Leaf as `mysqldump` has written it.
@@ -31,21 +33,25 @@ struct Reader {
     nodes: BTreeMap<String, (Process, Api)>,
     env: Vec<(String, String)>,
     ports: Vec<Port>,
-    redis: Port,
+    redis: Vec<Port>,
     // Goes after the nodes, which write to it.
     dir: TempDir,
+    // A document may run a cluster.
+    _turn: Turn,
 }
 
 impl Reader {
     fn new() -> Self {
+        let turn = Turn::wait();
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("bin")).unwrap();
         symlink(mintleaf().command().get_program(), dir.path().join("bin/mintleaf")).unwrap();
         // An answer of 400 or more is an error.
         fs::write(dir.path().join(".curlrc"), "silent\nshow-error\nfail-with-body\n").unwrap();
         fs::write(dir.path().join("leaf_alloc.sql"), LEAF_ALLOC).unwrap();
-        let (ports, redis) = (Port::claim_row(PORTS), Port::claim());
-        let mut reader = Self { nodes: BTreeMap::new(), env: Vec::new(), ports, redis, dir };
+        let (ports, redis) = (Port::claim_row(PORTS), Port::claim_row(REDIS_PORTS));
+        let (nodes, env) = (BTreeMap::new(), Vec::new());
+        let mut reader = Self { nodes, env, ports, redis, dir, _turn: turn };
         let path = std::env::var("PATH").unwrap();
         let home = reader.dir.path().display().to_string();
         reader.exports("PATH", &format!("{home}/bin:{path}"));
@@ -57,14 +63,14 @@ impl Reader {
     /// The command with this test's ports.
     fn here(&self, line: &str) -> String {
         let row = (0..PORTS).map(|n| HTTP + n).chain((0..PORTS).map(|n| RAFT + n));
-        let mapped = row.zip(&self.ports).chain([(REDIS, &self.redis)]);
+        let mapped = row.zip(&self.ports).chain((REDIS..REDIS + REDIS_PORTS).zip(&self.redis));
         let line = mapped.fold(line.to_owned(), |line, (port, own)| {
             line.replace(&format!(":{port}"), &format!(":{}", own.addr().port()))
         });
         // An answer that is an error is one for the shell too.
         line.replace(
             &format!("redis-cli -p {REDIS}"),
-            &format!("redis-cli -e -p {}", self.redis.addr().port()),
+            &format!("redis-cli -e -p {}", self.redis[0].addr().port()),
         )
     }
 
