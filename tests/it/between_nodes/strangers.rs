@@ -124,8 +124,10 @@ fn a_flood_of_silent_connections_delays_no_failover() {
     pause(BEFORE);
     let [usual, longest] = handshakes(cluster.raft(1));
     println!("during the flood it takes {usual:?}, at most {longest:?}");
-    // On a machine that is busy with other tests, one is slow at times. So the median counts, here and below.
+    // On a machine that is busy with other tests, one is slow at times. So the median counts, here and below, and the
+    // slowest gets twice its time.
     assert!(usual < HANDSHAKE_WITHIN, "handshakes during the flood took {usual:?}");
+    assert!(longest < 2 * HANDSHAKE_WITHIN, "a handshake during the flood took {longest:?}");
     let calm = term(cluster.api(1));
     let mut took = [0, 1, 2].map(|round| {
         let (killed, took) = failover(&mut cluster, &format!("with-{round}"));
