@@ -372,7 +372,7 @@ fn quorum_loss(cluster: &Value) -> String {
 }
 
 /// Which majorities of voters are missing, by the node that was asked; `None` while none is.
-fn lost_quorum(cluster: &Value) -> Option<String> {
+pub(super) fn lost_quorum(cluster: &Value) -> Option<String> {
     // A node of an earlier release does not report the voters before and after a change.
     let all = || vec![voters(cluster).map(|node| node["id"].clone()).collect()];
     let halves = cluster["voters"].as_array();

@@ -60,6 +60,12 @@ fn says_who_is_missing(mut cluster: Cluster, last: u64) {
     assert_eq!(status.code, Some(0), "{status:?}");
     assert!(status.stdout.contains("no quorum: 1 of 3 voters"), "{status:?}");
     assert!(status.stdout.contains("what to do: mintleaf help quorum-loss"), "{status:?}");
+    let mut doctor = mintleaf().command();
+    doctor.args(["doctor", "--node-id", "9", "--raft", "127.0.0.1:0", "--data"]);
+    let doctor =
+        doctor.arg(cluster.dir().join("none")).args(["--url", &format!("http://{}", api.0)]);
+    let doctor = Finished::of(doctor);
+    assert!(doctor.stdout.contains("no quorum: 1 of 3 voters"), "{doctor:?}");
     let all: Vec<String> =
         cluster.ids().into_iter().map(|id| format!("http://{}", cluster.api(id).0)).collect();
     for urls in [all.join(","), all.iter().rev().cloned().collect::<Vec<_>>().join(",")] {

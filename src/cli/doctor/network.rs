@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
+use super::super::status::lost_quorum;
 use super::finding::Finding;
 use crate::access::AuthFile;
 use crate::config::NodeConfig;
@@ -144,6 +145,12 @@ pub(super) async fn cluster(
         }
     };
     findings.push(whose(&view, client, config).await);
+    if view["leader_id"].is_null()
+        && let Some(lost) = lost_quorum(&view)
+    {
+        let hint = "mintleaf help quorum-loss says what still works, and the way out";
+        findings.push(Finding::bad(CLUSTER, format!("no quorum: {lost}"), hint));
+    }
     let source = config.and_then(|config| config.auth_file.as_ref());
     let file = source.and_then(|source| source.parse(&source.read().ok()?).ok());
     let mut offsets_ms = Vec::new();
