@@ -1,5 +1,6 @@
 //! The tokens that hold now.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,9 +56,10 @@ impl Tokens {
         Arc::clone(&self.current.read())
     }
 
-    /// Notes an attempt with a token that does not hold, and reports such attempts in the log now and then.
+    /// Notes an attempt with a token that does not hold, and reports such attempts in the log now and then, with the
+    /// origin of the last.
     #[cold]
-    pub(crate) fn attempt_failed(&self, now_ms: u64) {
+    pub(crate) fn attempt_failed(&self, from: impl fmt::Display, now_ms: u64) {
         let untold = self.untold.fetch_add(1, Ordering::Relaxed) + 1;
         let told_at_ms = self.told_at_ms.load(Ordering::Relaxed);
         let is_due = told_at_ms == 0 || now_ms.saturating_sub(told_at_ms) >= LOG_INTERVAL_MS;
@@ -65,7 +67,11 @@ impl Tokens {
         let mine = || self.told_at_ms.compare_exchange(told_at_ms, now_ms, order, order).is_ok();
         if is_due && mine() {
             self.untold.fetch_sub(untold, Ordering::Relaxed);
-            tracing::warn!(attempts = untold, "clients have shown tokens that do not hold");
+            tracing::warn!(
+                attempts = untold,
+                last_from = %from,
+                "clients have shown tokens that do not hold"
+            );
         }
     }
 }

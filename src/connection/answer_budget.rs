@@ -145,6 +145,11 @@ impl OriginBudget {
         self.budget.of(address)
     }
 
+    /// Whose budget this is.
+    pub(crate) fn origin(&self) -> ClientSubnet {
+        self.origin
+    }
+
     /// The budget of the page of metrics, for the same origin.
     pub(crate) fn of_pages(&self) -> Self {
         let budget = Arc::clone(self.budget.pages.as_ref().unwrap_or(&self.budget));

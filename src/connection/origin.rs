@@ -1,5 +1,6 @@
 //! The groups that clients are counted in, so that one client cannot use up what all of them share.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets.
@@ -46,6 +47,21 @@ impl From<IpAddr> for ClientSubnet {
     }
 }
 
+impl fmt::Display for ClientSubnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::V4(octets) => Ipv4Addr::from(octets).fmt(f),
+            Self::V6(prefix) => {
+                write!(
+                    f,
+                    "{}/64",
+                    Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(prefix)) << 64)
+                )
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +79,9 @@ mod tests {
             assert_eq!(origin(one) == origin(other), together, "{one} {other}");
             assert_eq!(origin(one).network(), origin(other).network(), "{one} {other}");
         }
+        let shown = |text: &str| ClientSubnet::from(text.parse::<IpAddr>().unwrap()).to_string();
+        assert_eq!(shown("2001:db8:1:2::1"), "2001:db8:1:2::/64");
+        assert_eq!(shown("::ffff:10.0.0.1"), "10.0.0.1");
         let network = |text: &str| ClientSubnet::from(text.parse::<IpAddr>().unwrap()).network();
         assert_ne!(network("10.0.0.1"), network("10.0.1.1"));
         assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));

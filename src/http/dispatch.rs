@@ -182,7 +182,7 @@ impl Dispatch {
             self.tokens().filter(|_| fault.is_none() && caller.shows_an_unknown_token())
         {
             self.ids().metrics().auth_failed(Protocol::Http);
-            tokens.attempt_failed(self.ids().now_ms());
+            tokens.attempt_failed(self.answers().origin(), self.ids().now_ms());
         }
         if fault.is_some() {
             // A proxy before the node may read the next request differently from the node.

@@ -159,7 +159,7 @@ impl Asked<'_> {
         }
         if caller.shows_an_unknown_token() {
             self.ids().metrics().auth_failed(Protocol::Http);
-            tokens.attempt_failed(self.ids().now_ms());
+            tokens.attempt_failed(self.budget.origin(), self.ids().now_ms());
         }
         let verdict = caller.check(Needs::Issue).and_then(|()| caller.check_tag(tag.as_bytes()));
         verdict.map_err(Failure::of_token)

@@ -63,7 +63,7 @@ pub(super) fn log_in(
         return Ok(());
     }
     call.services.ids.metrics().auth_failed(Protocol::Resp);
-    tokens.attempt_failed(call.services.ids.now_ms());
+    tokens.attempt_failed(call.answers.origin(), call.services.ids.now_ms());
     Err(WRONG_PASS)
 }
 

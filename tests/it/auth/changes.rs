@@ -90,6 +90,7 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_told_of() {
     }
     let told = said.matches("shown tokens that do not hold").count();
     assert!((1..5).contains(&told), "{told} log lines:\n{said}");
+    assert!(said.contains("last_from=127.0.0.1"), "{said}");
 }
 
 #[test]
