@@ -26,6 +26,8 @@ const DEV_CONNECTIONS_PER_PEER: usize = 24;
 const DEV_CONNECTIONS_OF_STRANGERS: usize = 32;
 /// Connections that a node of `dev` opens to each of its peers.
 const DEV_OWN_CONNECTIONS_PER_PEER: usize = 16;
+/// Connections of each protocol that are enough for a node of `dev`.
+const DEV_CONNECTIONS: usize = 256;
 /// Fewer connections of one protocol are of no use.
 const CONNECTIONS_MIN: usize = 16;
 /// A soft limit that the system may grant even if it does not grant the hard one, as macOS does.
@@ -72,6 +74,12 @@ impl Nodes {
         (left / self.protocols()).min(CONNECTIONS_MAX)
     }
 
+    /// Connections of each protocol that each node should have: as many as are documented, in production.
+    fn connections_wanted(self) -> usize {
+        let is_dev = self.count.get() > 1 || !self.raft;
+        if is_dev { DEV_CONNECTIONS } else { CONNECTIONS_MAX }
+    }
+
     /// The fewest open files that let each node have `connections` connections of each protocol.
     fn files_for(self, workers: usize, connections: usize) -> usize {
         self.count.get() * (self.reserved(workers) + self.protocols() * connections)
@@ -79,7 +87,7 @@ impl Nodes {
 }
 
 /// Raises the soft limit of open files to the hard one, and shares out what is left for clients. Warns when that is
-/// less than the documented number of connections.
+/// less than each node should have.
 ///
 /// # Errors
 /// [`NodeFailure::Usage`] when too few files may be open for a node to work.
@@ -96,13 +104,14 @@ pub(super) fn client_capacity(nodes: Nodes) -> Result<ClientCapacity, NodeFailur
             wanted(CONNECTIONS_MAX),
         )));
     }
-    if capacity.connections_max < CONNECTIONS_MAX {
+    if capacity.connections_max < nodes.connections_wanted() {
         tracing::warn!(
             open_files_max = limit,
             connections_max = capacity.connections_max,
-            "fewer client connections than {CONNECTIONS_MAX} of each protocol fit: set LimitNOFILE={} for \
-             the service, or ulimit -n",
-            wanted(CONNECTIONS_MAX),
+            "fewer client connections than {} of each protocol fit: set LimitNOFILE={} for the service, or \
+             ulimit -n",
+            nodes.connections_wanted(),
+            wanted(nodes.connections_wanted()),
         );
     }
     Ok(capacity)
@@ -146,6 +155,8 @@ mod tests {
         assert_eq!(three.connections_max(2, 3 * 1_024), left / 2);
         assert!(nodes(3, true, true).connections_max(2, 1_024) > CONNECTIONS_MIN);
         assert!(nodes(1, false, false).connections_max(2, 256) > CONNECTIONS_MIN);
+        assert!(nodes(1, false, true).connections_max(2, 1_024) > DEV_CONNECTIONS);
+        assert_eq!(nodes(1, true, true).connections_wanted(), CONNECTIONS_MAX);
     }
 
     #[test]
