@@ -1,4 +1,4 @@
-//! `mintleaf help`: the help of a command, or a section of the operating guide, which every binary holds.
+//! `mintleaf help`: the help of a command, or a section of the guides that every binary holds.
 
 use clap::error::ErrorKind;
 use clap::{Args, Command};
@@ -8,8 +8,8 @@ use super::output::{print, print_styled};
 use super::table::shown;
 use crate::config::nearest;
 
-/// The operating guide.
-const PAGES: [&str; 7] = [
+/// The operating guide, and the page about security.
+const PAGES: [&str; 8] = [
     include_str!("../../docs/operating/README.md"),
     include_str!("../../docs/operating/cluster.md"),
     include_str!("../../docs/operating/recovery.md"),
@@ -17,6 +17,7 @@ const PAGES: [&str; 7] = [
     include_str!("../../docs/operating/ids.md"),
     include_str!("../../docs/operating/monitoring.md"),
     include_str!("../../docs/operating/bounds.md"),
+    include_str!("../../docs/security.md"),
 ];
 
 /// What to explain.
@@ -88,12 +89,12 @@ fn headings(page: &str) -> impl Iterator<Item = (usize, usize, &str)> {
     })
 }
 
-/// All topics, in the order of the guide.
+/// All topics, in the order of the pages.
 fn topics() -> Vec<String> {
     PAGES.iter().flat_map(|page| headings(page)).map(|(_, _, heading)| anchor(heading)).collect()
 }
 
-/// The section of the guide whose heading has this anchor.
+/// The section whose heading has this anchor.
 fn section(topic: &str) -> Option<String> {
     PAGES.iter().find_map(|page| {
         let mut rest = headings(page).skip_while(|(_, _, heading)| anchor(heading) != topic);
