@@ -23,7 +23,7 @@
 //!     output             text and JSON on a stdout that may close early; errors, hints, questions
 //!       failure            why a command failed
 //!       style              what colours mean
-//!   topics               the operating guide in the terminal
+//!   topics               the guides in the terminal
 //!     help                 commands in groups; what help says below the arguments
 //! ```
 
@@ -128,7 +128,7 @@ pub enum CliCommand {
     Completions(manual::CompletionsArgs),
     /// Write a man page for each command
     Man(manual::ManArgs),
-    /// Print the help of a command, or a topic of the operating guide
+    /// Print the help of a command, or a topic of the guides
     Help(topics::HelpArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
@@ -426,19 +426,19 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Tag { command, connect } => {
             let (client, json) = connect.open()?;
-            tag::run(command, &client, json).await
+            tag::or_suggest(tag::run(command, &client, json).await, &client).await
         }
         ClientCommand::Next { args, connect } => {
             let (client, json) = connect.open()?;
-            ids::next(&args, &client, json).await
+            tag::or_suggest(ids::next(&args, &client, json).await, &client).await
         }
         ClientCommand::Sequence { command, connect } => {
             let (client, json) = connect.open()?;
-            sequence::run(command, &client, json).await
+            tag::or_suggest(sequence::run(command, &client, json).await, &client).await
         }
         ClientCommand::Register { command, connect } => {
             let (client, json) = connect.open()?;
-            register::run(command, &client, json).await
+            tag::or_suggest(register::run(command, &client, json).await, &client).await
         }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;

@@ -20,6 +20,8 @@ pub(super) struct Failure {
     pub(super) hint: Option<Cow<'static, str>>,
     /// The `code` of the problem in the node's refusal, if a node refused.
     code: Option<String>,
+    /// The tag that the user named and that does not exist, if that is what failed.
+    pub(super) unknown_tag: Option<String>,
     /// Whether no node could be asked, or none has answered.
     unanswered: bool,
     /// The exit code of the command.
@@ -28,7 +30,14 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn new(detail: impl Into<String>) -> Self {
-        Self { detail: detail.into(), hint: None, code: None, unanswered: false, exit_code: 1 }
+        Self {
+            detail: detail.into(),
+            hint: None,
+            code: None,
+            unknown_tag: None,
+            unanswered: false,
+            exit_code: 1,
+        }
     }
 
     pub(super) fn hinting(detail: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
@@ -68,6 +77,7 @@ impl Failure {
         Self {
             detail: format!("there is no such tag: {}", shown(name)),
             hint: Some(format!("mintleaf tag create {}{kind} creates it", word(name)).into()),
+            unknown_tag: Some(name.to_owned()),
             ..self
         }
     }

@@ -16,7 +16,9 @@ use self::many::{beginning, path};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, confirm, print, print_json, print_table, warn};
-use super::table::TextTable;
+use super::table::{TextTable, shown};
+use crate::config::nearest;
+use crate::text::path_segment;
 
 /// What can be done with tags.
 #[derive(Debug, Subcommand)]
@@ -252,6 +254,29 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             }
         }
     }
+}
+
+/// The same outcome; a failure about an unknown tag names the one that the user may have meant.
+pub(super) async fn or_suggest(
+    outcome: Result<(), Failure>,
+    client: &Client,
+) -> Result<(), Failure> {
+    let Err(mut failure) = outcome else { return Ok(()) };
+    if let Some(near) = nearest_tag(failure.unknown_tag.as_deref(), client).await {
+        failure.detail += &format!(": did you mean {}?", shown(&near));
+    }
+    Err(failure)
+}
+
+/// The tag with the same first letter whose name is most like this one, among the first thousand.
+async fn nearest_tag(unknown: Option<&str>, client: &Client) -> Option<String> {
+    let unknown = unknown?;
+    let first = path_segment::escape(&unknown[..unknown.chars().next()?.len_utf8()]);
+    let page = format!("/v1/tags?prefix={first}&limit=1000&consistency=stale");
+    // A token for some tags may not list them, and then there is nothing to suggest.
+    let page = client.get(&page).await.ok()?;
+    let names = page["tags"].as_array()?.iter().filter_map(|tag| tag["tag"].as_str());
+    nearest(unknown, names).map(str::to_owned)
 }
 
 async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Failure> {

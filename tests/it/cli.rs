@@ -75,6 +75,9 @@ fn tags_are_created_shown_changed_listed_and_deleted() {
 
     assert_eq!(printed(&ask(&dev, &["tag", "delete", "a/b 订", "--yes"])), "deleted a/b 订\n");
     assert_fails(&ask(&dev, &["tag", "get", "a/b 订"]), 1, "no such tag");
+    for misspelled in [vec!["tag", "get", "oders"], vec!["sequence", "last", "oders", "key"]] {
+        assert_fails(&ask(&dev, &misspelled), 1, "no such tag: oders: did you mean orders?");
+    }
 }
 
 #[test]
