@@ -371,6 +371,10 @@ async function aLostNodeIsNamed(page, cluster, browser) {
   await reads(page, '#tile-health .value', /^Degraded$/);
   await reads(page, '#tile-health .note', /^Lost: node 3 for \d+ s\.$/);
   await reads(page, '#members-rows tr:nth-child(3) td:nth-child(3)', /ago$/);
+  await eventually('its worker id to be shown as one that is not in use', 15, () => page.evaluate(() => {
+    const row = [...document.querySelectorAll('#workers-rows tr')].find((row) => row.children[2].textContent === 'node 3');
+    return row?.querySelector('.state').dataset.state === 'rest';
+  }));
   await browser.shot(page, 'lost');
 }
 

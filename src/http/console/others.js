@@ -16,8 +16,10 @@ function takeWorkers(view) {
   }, (row, worker) => {
     const [id, state, node, ends] = row.children;
     write(id, grouped(worker.worker_id));
-    state.firstElementChild.dataset.state = worker.state === 'held' ? 'good' : 'rest';
-    write(state.firstElementChild, worker.state, worker.boot ? `grant ${worker.boot}` : '');
+    const isLost = overview.cluster?.nodes.some((node) => node.id === worker.node_id && !node.reachable);
+    state.firstElementChild.dataset.state = worker.state === 'held' && !isLost ? 'good' : 'rest';
+    const grant = worker.boot ? `grant ${worker.boot}` : '';
+    write(state.firstElementChild, worker.state, isLost ? `${grant}, of a node that cannot be reached` : grant);
     write(node, `node ${worker.node_id}`);
     write(ends, until(worker.fence_ms), exactTime(worker.fence_ms));
     row.classList.toggle('quiet', worker.state !== 'held');
