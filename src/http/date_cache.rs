@@ -17,10 +17,10 @@ use hyper_util::rt::TokioIo;
 
 /// Has hyper read the clock on this thread: it does so on each connection, even on one that has ended.
 pub(crate) async fn fill() {
-    let nobody = TokioIo::new(tokio::io::empty());
+    let empty = TokioIo::new(tokio::io::empty());
     let unasked =
         service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(Response::new(String::new()))));
-    let ended = http1::Builder::new().header_read_timeout(None).serve_connection(nobody, unasked);
+    let ended = http1::Builder::new().header_read_timeout(None).serve_connection(empty, unasked);
     // The connection carries no request and sends no answer.
     let _ = ended.await;
 }

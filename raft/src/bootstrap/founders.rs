@@ -367,9 +367,7 @@ fn missing_of(answers: &Answers) -> String {
         FounderAnswer::Participant(_) => None,
     });
     match hindered.collect::<Vec<_>>() {
-        nobody if nobody.is_empty() => {
-            "the founder with the lowest id, to bind all others".to_owned()
-        }
+        none if none.is_empty() => "the founder with the lowest id, to bind all others".to_owned(),
         hindered => hindered.join("; "),
     }
 }

@@ -201,7 +201,7 @@ async fn ask_newcomer(
             let present = core.member(id).filter(|present| present.raft == raft);
             let Some(present) = present else {
                 sleep_until(silent_at).await;
-                return Err(nobody_to_add(id, &raft));
+                return Err(no_such_node(id, &raft));
             };
             let http = if http.is_empty() { present.http } else { http };
             Ok(Member { http, ..present })
@@ -302,7 +302,7 @@ async fn tell_removed(core: &Core, id: u64, member: &Member) {
 }
 
 /// The only answer about an address where there is no node that can be added.
-fn nobody_to_add(id: u64, raft: &str) -> MembershipError {
+fn no_such_node(id: u64, raft: &str) -> MembershipError {
     MembershipError::Conflict(format!(
         "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \
          the cluster's secret, or a certificate of its CA"

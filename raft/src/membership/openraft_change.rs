@@ -31,8 +31,8 @@ pub(super) async fn leave_joint_configuration(core: &Arc<Core>) -> Outcome {
     if !is_joint(core) {
         return Ok(());
     }
-    let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
-    change_membership(core, nobody, FormerVoters::Stay, Precaution::None).await?;
+    let no_voter = ChangeMembers::AddVoterIds(BTreeSet::new());
+    change_membership(core, no_voter, FormerVoters::Stay, Precaution::None).await?;
     tracing::info!("finished a change of the membership that was cut off");
     Ok(())
 }

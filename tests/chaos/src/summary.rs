@@ -79,7 +79,7 @@ impl Summary {
         }
         let distrusted = incidents.collapses.iter().filter(|end| end.spoilt && !end.excused);
         let distrusted: Vec<_> = distrusted
-            .map(|end| format!("a disk that nobody touched is given up: {end}"))
+            .map(|end| format!("a disk that was not touched is given up: {end}"))
             .collect();
         let broken = [&self.broken, &incidents.outcries, &distrusted].into_iter().flatten();
         let broken: Vec<&String> = broken.collect();
