@@ -1,6 +1,6 @@
 //! Mintleaf mints ids; no two leaves alike.
 //!
-//! A replicated id service: growing 63-bit ids for each `biz_tag`, from any node of a cluster of one, three or five,
+//! A replicated id service: increasing 63-bit ids for each `biz_tag`, from any node of a cluster of one, three or five,
 //! with nothing behind the nodes but their own disks.
 //!
 //! # The one idea: number lines with watermarks that only rise
@@ -11,17 +11,18 @@
 //!
 //! 1. **Apply is the only writer of a watermark, and only ever raises it.** So intervals never overlap.
 //!    ([`mintleaf_core::state`])
-//! 2. **An interval is used only after its entry is committed**: really on disk, on a quorum. So no later leader can
+//! 2. **An interval is used only after its entry is committed**: synced to disk on a quorum. So no later leader can
 //!    give it out again. (`mintleaf_raft`, `mintleaf_storage`)
-//! 3. **An interval goes to one proposal of one process start, once.** A lost reply, a timeout or a crash wastes
-//!    the interval; no node asks for the same one again. A repeated proposal reserves another interval. ([`replica`])
+//! 3. **An interval goes to a single proposal of a single run of a process, once.** A lost reply, a timeout or a crash
+//!    wastes the interval; no node asks for the same one again. A repeated proposal reserves another interval.
+//!    ([`replica`])
 //! 4. **Inside a process, one cursor walks an interval, upward only.** ([`mintleaf_core::segment`],
 //!    [`mintleaf_core::snowflake`])
-//! 5. **Nothing is carried over a restart.** Intervals live in memory only.
+//! 5. **Nothing is carried across a restart.** Intervals live in memory only.
 //!
 //! A **snowflake** worker id has a number line of milliseconds. Its watermark is the fence, and its intervals are
 //! windows. The five rules hold for it with one exception: a process that no longer needs a worker id gives back the
-//! unused end of its last window, and the fence falls to the start of that end. The process stops stamping before it
+//! unused tail of its last window, and the fence falls to where that tail begins. The process stops stamping before it
 //! asks, and gives back no millisecond that it has stamped. `core/src/state/worker_entry.rs` accepts this only from the
 //! holder, and never lowers the fence below the start of that window. So no two processes get a millisecond that an id
 //! may show. One more watermark bounds all worker ids, the snowflake floor: no later window begins below it.
@@ -30,7 +31,7 @@
 //! it wastes nothing, and rule 3 holds because a number goes to a key instead of a proposal.
 //!
 //! None of the five rules mentions a clock, an expiry, or which node leads. Clocks decide when to ask for more, never
-//! what to hand out. In doubt a node stops; it never guesses.
+//! what to hand out. When in doubt, a node stops; it never guesses.
 //!
 //! `docs/architecture.md` follows a request and a grab through the code.
 //!
@@ -94,7 +95,7 @@
 //! | round | An exchange of messages with a quorum, which confirms that a node leads. A strict id waits for a round that began after its request. |
 //! | sequence, key, section | A tag with one counter for each of its keys; the keys of a section share a line. |
 //! | register | A tag whose numbers have no gap, each given to a key for good. |
-//! | worker id | The part of a snowflake id that no two processes share at a time. |
+//! | worker id | The part of a snowflake id that no two processes share at the same time. |
 //! | window | Milliseconds of one worker id that belong to one process only. |
 //! | fence | The watermark of a worker id: no process has stamped this millisecond or a later one. |
 //! | snowflake floor | The watermark of all worker ids together: no later window begins below it. |

@@ -14,24 +14,24 @@ pub(crate) const HOT_TAGS_MAX: usize = 1_000;
 
 // Ids and rows in one answer.
 
-/// Most ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol. `http/ids.rs` and
+/// Maximum number of ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol. `http/ids.rs` and
 /// `resp/id_commands.rs`.
 pub(crate) const LISTED_IDS_MAX: u64 = 10_000;
-/// Most ids of one answer that gives them as ranges, whose size hardly grows with the count; and of
+/// Maximum number of ids of one answer that gives them as ranges, whose size hardly grows with the count; and of
 /// one `INCRBY`, which answers with the last of them. `http/ids.rs` and `resp/id_commands.rs`.
 pub(crate) const RANGED_IDS_MAX: u64 = 1_000_000;
 /// Tags on one page of `GET /v1/tags` when no limit is given: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_DEFAULT: usize = 100;
-/// Most tags on one page of `GET /v1/tags`: `http/tags.rs`.
+/// Maximum number of tags on one page of `GET /v1/tags`: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_MAX: usize = 1_000;
 /// Bytes of a page of `GET /v1/tags` or `GET /v1/audit`, and of a page for people: `http/tags.rs`,
 /// `http/audit.rs` and `http/pages.rs`.
 pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
-/// Most rows of a page for people: `http/pages.rs`.
+/// Maximum number of rows of a page for people: `http/pages.rs`.
 pub(crate) const HTML_ROWS_MAX: usize = 1_000;
 /// Entries on one page of `GET /v1/audit` when no limit is given: `http/audit.rs`.
 pub(crate) const AUDIT_PAGE_DEFAULT: usize = 100;
-/// Most entries on one page of `GET /v1/audit`: `http/audit.rs`.
+/// Maximum number of entries on one page of `GET /v1/audit`: `http/audit.rs`.
 pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
 
 // Bytes of one request.
@@ -39,22 +39,24 @@ pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
 /// Longest head of an HTTP request; a longer one is answered 431. hyper, as `http/connection.rs` sets it.
 /// (The fast path leaves heads of more than 4 KiB to hyper, which no client notices.)
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Most header lines of an HTTP request: hyper, as `http/connection.rs` sets it.
+/// Maximum number of header lines of an HTTP request: hyper, as `http/connection.rs` sets it.
 pub(crate) const HEADERS_MAX: usize = 64;
-/// Most parameters in a query: more than any path knows. `http/query.rs`.
+/// Maximum number of parameters in a query: more than any path knows. `http/query.rs`.
 pub(crate) const PARAMETERS_MAX: usize = 16;
 /// Longest body: the largest sensible one is a tag with its description, far below this.
 /// `http/body.rs`.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most tags in one request of an import: few enough to finish all in the time of a request. `http/import.rs`.
+/// Maximum number of tags in one request of an import: few enough to finish all in the time of a request.
+/// `http/import.rs`.
 pub(crate) const IMPORT_TAGS_MAX: usize = 100;
-/// Most fields in a body: more than any request knows. `http/body.rs`.
+/// Maximum number of fields in a body: more than any request knows. `http/body.rs`.
 pub(crate) const FIELDS_MAX: usize = 16;
 /// Longest command of the Redis protocol, with its framing: `resp/parser.rs`.
 pub(crate) const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// Most arguments of such a command, its name among them: `resp/parser.rs`.
+/// Maximum number of arguments of such a command, its name among them: `resp/parser.rs`.
 pub(crate) const ARGS_MAX: usize = 1024;
-/// Most commands between `MULTI` and `EXEC`, and their bytes, so that pipelines of thousands fit: `resp/transaction.rs`.
+/// Maximum number of commands between `MULTI` and `EXEC`, and their bytes, so that pipelines of thousands fit:
+/// `resp/transaction.rs`.
 pub(crate) const QUEUED_COMMANDS_MAX: usize = 10_000;
 pub(crate) const QUEUED_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name that a client of the Redis protocol may give itself: `resp/session.rs`.

@@ -30,8 +30,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::SLOW_CHANGE_MAX;
 
-/// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: this many of the longest grabs fit
-/// a proposal, whose bytes `mintleaf_raft` bounds.
+/// Maximum number of commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: this many of the
+/// longest grabs fit a proposal, whose bytes `mintleaf_raft` bounds.
 pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 
 /// Bytes of the longest grab: a tag of the longest characters, and 96 for the rest. A grab of a period in strict order

@@ -131,9 +131,9 @@ pub enum JsonNumbers {
 pub struct ServiceSettings {
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
-    /// Most names of tags that the cluster shall know, deleted ones included.
+    /// Maximum number of names of tags that the cluster may know, deleted ones included.
     pub tags_max: u64,
-    /// Most keys that all registers together shall have, those of deleted ones included.
+    /// Maximum number of keys that all registers together may have, those of deleted ones included.
     pub register_keys_max: u64,
     /// Bytes for the counters of sequences, while the node leads.
     pub sequence_memory: usize,

@@ -7,9 +7,9 @@
 
 use std::ops::RangeInclusive;
 
-/// Most characters (Unicode scalar values, not bytes) in a [`BizTag`](crate::tag::BizTag): `tag.rs`.
+/// Maximum number of characters (Unicode scalar values, not bytes) in a [`BizTag`](crate::tag::BizTag): `tag.rs`.
 pub const TAG_CHARS_MAX: usize = 128;
-/// Most characters in a tag's description: `state/command.rs`.
+/// Maximum number of characters in a tag's description: `state/command.rs`.
 pub const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Largest step, and most ids in one grab: `state/command.rs`. `segment/sizing.rs` asks for no more.
 pub const STEP_MAX: u32 = (1 << 31) - 1;
@@ -33,9 +33,9 @@ pub const ID_END: u64 = 1 << 63;
 /// `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
-/// Most pools of worker ids for programs, those that were deleted included: `state/lease_pools.rs`.
+/// Maximum number of pools of worker ids for programs, those that were deleted included: `state/lease_pools.rs`.
 pub const POOLS_MAX: usize = 256;
-/// Most characters in what the holder of a leased worker id calls itself: `state/command.rs`.
+/// Maximum number of characters in what the holder of a leased worker id calls itself: `state/command.rs`.
 pub const HOLDER_CHARS_MAX: usize = 128;
 /// Shortest lease of a worker id; the longest is [`AHEAD_MS_MAX`]. `state/command.rs`.
 pub const LEASE_MS_MIN: u64 = 5_000;
@@ -47,22 +47,22 @@ pub const FLOOR_MS_MAX: u64 = 1 << 44;
 /// that time has come there are no snowflake ids. `src/service/admin/snowflake_floor.rs`.
 pub const UNFORCED_FLOOR_AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
-/// Most ids a second that a tag's rate limit says: `state/protection.rs`.
+/// Maximum number of ids a second that a tag's rate limit says: `state/protection.rs`.
 pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
-/// Most characters in the name of an actor of admin changes: `state/actor.rs`.
+/// Maximum number of characters in the name of an actor of admin changes: `state/actor.rs`.
 pub const ACTOR_CHARS_MAX: usize = 64;
 /// Longest address of a node that the audit holds, a host name of 253 bytes with its port: `state/change.rs`.
 pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
-/// Most characters in the name of an import: `state/change.rs`.
+/// Maximum number of characters in the name of an import: `state/change.rs`.
 pub const IMPORT_CHARS_MAX: usize = 128;
 /// Admin changes that the audit holds: the last ones. `state/audit.rs`.
 pub const AUDIT_MAX: usize = 10_000;
 
 /// Digits that hidden ids may have: `shape.rs`.
 pub const HIDDEN_DIGITS: RangeInclusive<u8> = 6..=18;
-/// Most characters in the format of a tag: `shape/text_format.rs`.
+/// Maximum number of characters in the format of a tag: `shape/text_format.rs`.
 pub const FORMAT_CHARS_MAX: usize = 128;
-/// Most digits that a format pads an id to: `shape/text_format.rs`.
+/// Maximum number of digits that a format pads an id to: `shape/text_format.rs`.
 pub const FORMAT_PAD_MAX: u8 = 20;
 /// The time zone of a tag's periods when none is given: `src/service/admin/tag_creation.rs`.
 pub const TIME_ZONE_DEFAULT: &str = "UTC";
@@ -74,7 +74,7 @@ pub const PERIOD_MS_MAX: u64 = 368 * 24 * 60 * 60 * 1000;
 pub const PERIOD_SKEW_MS: u64 = 2_000;
 /// Periods of a tag that the state keeps, those used last: `state/period_lines.rs`.
 pub const PERIODS_KEPT: usize = 16;
-/// Most bytes of UTF-8 in a key of a sequence or register; the fewest are one: `sequence/key.rs`.
+/// Maximum number of UTF-8 bytes in a key of a sequence or register; the minimum is one: `sequence/key.rs`.
 pub const KEY_BYTES_MAX: usize = 256;
 /// Sections that the keys of a sequence fall into: `shape/line.rs`.
 pub const SECTIONS: u16 = 4_096;

@@ -7,7 +7,7 @@
 //! gives is above the one before, and [`SegmentBuffer::install`] refuses a segment unless it lies above everything that
 //! the buffer ever held.
 //!
-//! **Nothing is carried over a restart.** No type here can be stored. A process that ends wastes at most the current
+//! **Nothing is carried across a restart.** No type here can be stored. A process that ends wastes at most the current
 //! segment, the next one and the grab in flight.
 
 mod outlook;
@@ -21,9 +21,9 @@ use sizing::{Sizing, Use};
 
 use crate::steps::Steps;
 
-/// The fewest ids of a segment that a node uses before it fetches the next one. It uses up a shorter segment first: the
-/// tag is hardly used, is new, or has a small `step_max`, and the sooner a node fetches, the further apart are the ids
-/// that callers get from different nodes.
+/// A node uses at least this many ids of a segment before it fetches the next one. It uses up a shorter segment first:
+/// such a tag is hardly used, is new, or has a small `step_max`, and the earlier a node fetches, the further apart are
+/// the ids that callers get from different nodes.
 const FETCH_AFTER_IDS: u64 = 10;
 
 /// How many ids of a segment of this length a node uses before it fetches the next one: a tenth, and at least ten ids.

@@ -11,7 +11,7 @@
 //! ([`Generator::give_up`]), then gives back the milliseconds that it has not stamped. So uniqueness needs no clock. A
 //! clock decides only which of its milliseconds a process stamps, and a process stamps each id above the one before.
 //!
-//! **Nothing is carried over a restart.** None of the generator's types can be stored: a process
+//! **Nothing is carried across a restart.** None of the generator's types can be stored: a process
 //! that ends wastes what is left of its windows, and a process that starts is given new ones.
 
 mod generator;

@@ -9,7 +9,7 @@ use crate::limits::STEP_MAX;
 pub struct Steps {
     /// Fewest ids, 1 to [`STEP_MAX`].
     pub step: u32,
-    /// Most ids, from `step` to [`STEP_MAX`]; as many as are wanted when absent.
+    /// Maximum number of ids, from `step` to [`STEP_MAX`]; as many as are wanted when absent.
     pub step_max: Option<u32>,
 }
 

@@ -35,10 +35,10 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
 /// A deposed leader gets this long to report the outcome of a batch.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
-/// Longest time of one attempt, so that a hung leader does not hold a batch until its deadline. If recent attempts
-/// were slow, three times their usual upper bound.
+/// How long one attempt may take, so that a hung leader does not hold a batch until its deadline. If recent attempts
+/// were slow, the limit is three times their usual upper bound.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
-/// An attempt gets more than this only if present links and disks explain it.
+/// An attempt gets more time than this only if the present state of links and disks explains it.
 const UNEXPLAINED_MAX: Duration = Duration::from_secs(3);
 
 /// The outcome of an attempt.
@@ -138,8 +138,8 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Attempt::Applied(replies) => return settle_all(batch, replies),
             Attempt::NotAppended(trouble) => {
                 last_trouble = trouble;
-                // Their senders get this answer before they know of another leader, so they know that nothing was
-                // appended.
+                // The nodes that forwarded such proposals get this answer before they know of another leader. So they
+                // can tell that nothing was appended.
                 batch = refuse_as_leader(batch);
             }
             Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
@@ -177,9 +177,9 @@ fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
 /// other for the leader cannot bounce it back and forth. Its sender tries again.
 fn refuse_as_leader(batch: Vec<Proposal>) -> Vec<Proposal> {
     let only_as_leader = |p: &Proposal| p.forwarded || p.delivery == Delivery::AsLeader;
-    let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(only_as_leader);
-    fail_all(forwarded, &ProposeError::Unavailable("this node does not lead".to_owned()));
-    own
+    let (refused, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(only_as_leader);
+    fail_all(refused, &ProposeError::Unavailable("this node does not lead".to_owned()));
+    rest
 }
 
 fn settle_unknown(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
@@ -274,8 +274,8 @@ async fn attempt(
     }
 }
 
-/// How long an attempt may take. Recent batches usually took up to `usual`, perhaps for a reason that is over, so an
-/// attempt also ends when it has taken much longer than the `explained` time of present links and disks.
+/// How long an attempt may take. Recent batches usually took up to `usual`, but the cause may be gone. So an attempt
+/// also ends once it has taken much longer than `explained`, the time that present links and disks account for.
 fn attempt_max(usual: Duration, explained: Duration) -> Duration {
     ATTEMPT_TIMEOUT.max((3 * usual).min(UNEXPLAINED_MAX.max(4 * explained)))
 }

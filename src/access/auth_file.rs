@@ -17,13 +17,13 @@ use crate::text::fingerprints::hex;
 
 /// Longest auth file.
 pub(crate) const AUTH_FILE_BYTES_MAX: usize = 8 << 20;
-/// Most tokens of one file.
+/// Maximum number of tokens of one file.
 const TOKENS_MAX: usize = 10_000;
 /// Longest name of a token, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// What the audit calls callers without a token. No token has this name.
 const ANONYMOUS: &str = "anonymous";
-/// Most entries of one token's `tags`: each request of such a token looks at them.
+/// Maximum number of entries of one token's `tags`: each request of such a token looks at them.
 const TAGS_MAX: usize = 64;
 /// Bytes of the hash of an auth file's text that distinguish it from another: few, because people compare them.
 const FINGERPRINT_BYTES: usize = 4;

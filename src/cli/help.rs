@@ -1,11 +1,11 @@
-//! The commands under headings, and help that goes on below the arguments of a command. Each paragraph there is one line:
-//! the terminal breaks it.
+//! Puts the commands under headings, and holds the texts that the help shows below the arguments of a command. Each
+//! paragraph of these is one line, which the terminal wraps.
 
 use std::fmt::Write;
 
 use clap::Command;
 
-/// The commands as the help shows them. It shows a command that none of these names under the last heading.
+/// The commands as the help shows them. A command that is missing here appears under the last heading.
 pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("Try", &["dev", "init"]),
     ("Take ids", &["next", "sequence", "register", "snowflake", "decode"]),
@@ -43,7 +43,7 @@ pub(super) fn grouped(root: Command) -> Command {
     ))
 }
 
-/// Below those of `mintleaf` itself.
+/// Shown below the arguments of `mintleaf` itself.
 pub(super) const EXAMPLES: &str = "\
 Try it:
   mintleaf dev                                        a working node on 127.0.0.1:8080

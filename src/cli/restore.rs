@@ -21,7 +21,8 @@ use crate::machine::entropy;
 use crate::replica::restore::{Copy, Plan, read_copy, restore};
 use crate::text::timestamp::rfc3339;
 
-/// Most ids that a line rises by: half of all that exist. More would use up what the restore is meant to save.
+/// A line may rise by at most this many ids: half of all that exist. More would use up what the restore is meant to
+/// save.
 const ADVANCE_MAX: u64 = ID_END / 2;
 
 /// What a copy from before the root key of hidden ids cannot cover.

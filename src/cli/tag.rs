@@ -96,7 +96,7 @@ pub struct CreateArgs {
     /// Ids that a node reserves at once, 1 to 2147483647 [default: 1000; 10 with a period or a format]
     #[arg(long, value_name = "N")]
     step: Option<u64>,
-    /// Most ids that a node reserves at once, however busy the tag is [default: grows with use]
+    /// Maximum number of ids that a node reserves at once, however busy the tag is [default: grows with use]
     #[arg(long, value_name = "N")]
     step_max: Option<u64>,
     /// First id, 1 to 2^63-1 [default: 1]
@@ -127,7 +127,7 @@ pub struct CreateArgs {
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Most ids per second that each node hands out, 1 to 1000000000 [default: none, which is no limit]
+    /// Maximum number of ids per second that each node hands out, 1 to 1000000000 [default: none, which is no limit]
     #[arg(long, value_name = "N|none", value_parser = number_or_none)]
     rate_limit: Option<NumberOrNone>,
     /// Whether the tag is frozen: no node hands out its ids [default: false]
@@ -151,13 +151,13 @@ pub struct UpdateArgs {
     /// Ids that a node reserves at once, from its next reservation on, 1 to 2147483647
     #[arg(long, value_name = "N", group = "change")]
     step: Option<u64>,
-    /// Most ids that a node reserves at once, or none for as many as its use calls for
+    /// Maximum number of ids that a node reserves at once, or none for as many as its use calls for
     #[arg(long, value_name = "N|none", value_parser = number_or_none, group = "change")]
     step_max: Option<NumberOrNone>,
     /// Skip ahead: no id below this one is reserved any more; it can only rise
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
-    /// Most ids per second that each node hands out, 1 to 1000000000, or none for no limit
+    /// Maximum number of ids per second that each node hands out, 1 to 1000000000, or none for no limit
     #[arg(long, value_name = "N|none", value_parser = number_or_none, group = "change")]
     rate_limit: Option<NumberOrNone>,
     /// Whether the tag is frozen: no node hands out its ids

@@ -10,7 +10,7 @@ use super::sources::Sources;
 use super::toml_lists::{list, worker_ids};
 use crate::service::JsonNumbers;
 
-/// Most nodes in one process: more than any trial needs.
+/// Maximum number of nodes in one process: more than any trial needs.
 const DEV_NODES_MAX: u8 = 9;
 
 /// How log lines look.
@@ -24,7 +24,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The lines of this project that the log has: those of a level, and of all graver ones.
+/// Which lines of this project go to the log: those of a level, and all more severe ones.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
@@ -89,8 +89,8 @@ pub struct PlaceArgs {
     /// PEM file with the CAs that sign clients' certificates; every client must then show one
     #[arg(long, env = "MINTLEAF_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Allow what lets strangers in: without --auth-file, clients on an --http or --resp that is not a loopback address
-    /// and changes by anyone who reaches --http; without --cluster-secret-file, nodes on other machines
+    /// Let strangers in: without --auth-file, clients on an --http or --resp that is not a loopback address, and
+    /// changes by anyone who reaches --http; without --cluster-secret-file, nodes on other machines
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_parser = clap::builder::BoolishValueParser::new())]
@@ -106,15 +106,15 @@ pub struct ServiceArgs {
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
     #[serde(deserialize_with = "list")]
     pub snowflake_workers: Option<String>,
-    /// Most tag names that the cluster keeps, including those of deleted tags, 1 to 1000000000 [default: 10000000]
+    /// Maximum number of tag names in the cluster, including those of deleted tags, 1 to 1000000000 [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
-    /// Most keys that all registers together have, including those of deleted registers, 1 to 100000000 [default:
+    /// Maximum number of keys of all registers together, including those of deleted registers, 1 to 100000000 [default:
     /// 1000000]
     #[arg(long, env = "MINTLEAF_REGISTER_KEYS_MAX", value_name = "N")]
     pub register_keys_max: Option<u64>,
-    /// Memory for the counters of sequences while this node leads, 1MiB to 1024GiB; idle keys are forgotten, and
-    /// continue higher [default: 256MiB]
+    /// Memory for the counters of sequences while this node leads, 1MiB to 1024GiB; a key that is idle may be
+    /// forgotten, and then continues from a higher number [default: 256MiB]
     #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
     pub sequence_memory: Option<String>,
     /// What Leaf's paths, whose answers are bare numbers, give for an id above 2^53 - 1, which JavaScript rounds: the
@@ -162,12 +162,12 @@ pub struct ServeArgs {
     /// Raft address of a node whose running cluster to join, instead of --peers
     #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
     pub join: Option<String>,
-    /// Client address to advertise, if it is not --http [default: the bound one; for 0.0.0.0, with the host of the
-    /// advertised raft address]
+    /// Client address to advertise, if it is not --http [default: the address that the node listens on; if that is
+    /// 0.0.0.0, its port at the host of the advertised raft address]
     #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
     pub advertise_http: Option<String>,
-    /// Redis protocol address to advertise, if it is not --resp [default: its port, at the host of the advertised client
-    /// address]
+    /// Redis protocol address to advertise, if it is not --resp [default: the port of --resp at the host of the
+    /// advertised client address]
     #[arg(long, env = "MINTLEAF_ADVERTISE_RESP", value_name = "HOST:PORT")]
     pub advertise_resp: Option<String>,
     /// Raft address to advertise, if it is neither --raft nor the one in --peers
@@ -253,7 +253,7 @@ pub struct ServeArgs {
     ))
 )]
 pub struct DevArgs {
-    /// Real Raft nodes to run in this process, on consecutive ports; they reach each other 1,000 ports above
+    /// Number of Raft nodes to run in this process, on consecutive ports; they reach each other on ports 1,000 higher
     #[arg(long, env = "MINTLEAF_NODES", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
     pub nodes: u8,

@@ -19,14 +19,14 @@ use crate::text::address::{PortRule, check_host_port, is_everywhere};
 
 /// Log entries between two snapshots: fewer would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
-/// Most names of tags: more than any machine's memory holds would bound nothing.
+/// Maximum number of names of tags: more than any machine's memory holds would bound nothing.
 const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
-/// Most keys of registers, as for names; the places of keys in a register are numbers of 32 bits.
+/// Maximum number of keys of registers, as for names; the places of keys in a register are numbers of 32 bits.
 const REGISTER_KEYS_MAX: RangeInclusive<u64> = 1..=100_000_000;
 const SEQUENCE_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 40;
 /// Longest time that a node serves after it was asked to stop: no supervisor waits longer.
 const DRAIN_LONGEST: Duration = Duration::from_secs(600);
-/// Most configured worker ids: more than one node can ever use up.
+/// Maximum number of configured worker ids: more than one node can ever use up.
 const WORKER_IDS_MAX: usize = 16;
 
 /// Reads the list of the first voters.
@@ -168,7 +168,7 @@ pub(super) fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
     within("snapshot-entries", given.unwrap_or(SNAPSHOT_ENTRIES_DEFAULT), &SNAPSHOT_ENTRIES)
 }
 
-/// Most names of tags that the cluster keeps.
+/// Maximum number of names of tags that the cluster keeps.
 ///
 /// # Errors
 /// When they are out of bounds.
@@ -176,7 +176,7 @@ pub(super) fn tags_max(given: Option<u64>) -> Result<u64, ConfigError> {
     within("tags-max", given.unwrap_or(TAGS_MAX_DEFAULT), &TAGS_MAX)
 }
 
-/// Most keys that all registers together have.
+/// Maximum number of keys that all registers together have.
 ///
 /// # Errors
 /// When they are out of bounds.

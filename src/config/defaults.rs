@@ -6,9 +6,10 @@ pub(super) const HTTP_DEFAULT: &str = "127.0.0.1:8080";
 pub(super) const RAFT_DEFAULT: &str = "127.0.0.1:9080";
 /// Data directory.
 pub(super) const DATA_DEFAULT: &str = "./mintleaf-data";
-/// Most keys of registers that the cluster keeps: 100 MB of memory on each node, with keys of a usual length.
+/// Maximum number of keys of registers that the cluster keeps: 100 MB of memory on each node, with keys of a usual
+/// length.
 pub const REGISTER_KEYS_MAX_DEFAULT: u64 = 1_000_000;
-/// Most names of tags that the cluster keeps: 1 GB of memory on each node, with names of a usual length.
+/// Maximum number of names of tags that the cluster keeps: 1 GB of memory on each node, with names of a usual length.
 pub const TAGS_MAX_DEFAULT: u64 = 10_000_000;
 /// Memory for the counters of sequences: six million keys.
 pub(super) const SEQUENCE_MEMORY_DEFAULT: &str = "256MiB";

@@ -32,7 +32,7 @@ use crate::metrics::Metrics;
 #[derive(Debug)]
 pub struct AnswerBudget {
     held: Mutex<Held>,
-    /// Most bytes that clients may leave unread, over all connections.
+    /// Maximum number of bytes that clients may leave unread, over all connections.
     bytes_max: usize,
     /// The budget of the page of metrics, which nothing else may use up; `None` in that budget itself.
     pages: Option<Arc<Self>>,

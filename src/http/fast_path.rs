@@ -1,11 +1,10 @@
 //! The fast path: requests for ids, answered straight from the bytes of their connection.
 //!
-//! Every connection begins here. While it sends plain requests for ids, the fast path answers all that
-//! have come in and then sends the answers: with one write, unless they fill the buffer or the fast path has to wait
-//! for one of them. Equal requests in a row cost one look-up. The fast path leaves ids that are not buffered, and
-//! everything about them that can go wrong, to the dispatch, which gets the request as the fast path has read it. The
-//! first request of any other kind goes to hyper, with all input that is not answered yet, and the connection stays
-//! there.
+//! Every connection begins here. As long as it carries plain requests for ids, the fast path answers all that have come
+//! in and then sends the answers: with one write, unless they fill the buffer or the fast path has to wait for one of
+//! them. Equal requests in a row cost one look-up. A request whose ids are not buffered, or that may fail, is left to
+//! the dispatch, which gets it as the fast path has read it. The first request of any other kind goes to hyper, with
+//! all input that is not answered yet, and the connection stays with hyper.
 //!
 //! **The fast path and hyper never differ.** They agree on where a request ends: hyper's own parser
 //! judges heads, and hyper answers every request that may have a body. And they agree on the answer, byte for
@@ -74,8 +73,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         Self { buffers, dispatch, request, template, permit: Permit::default() }
     }
 
-    /// Serves until the connection ends, the node stops, or hyper has to take over. Only hyper announces in an answer
-    /// that it is the last one.
+    /// Serves until the connection ends, the node stops, or hyper has to take over. Only hyper can mark an answer as
+    /// the last one of its connection.
     ///
     /// # Errors
     /// The errors of the transport.

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-/// Most media ranges of one request that count; the others are ignored.
+/// Maximum number of media ranges of one request that count; the others are ignored.
 const RANGES_MAX: usize = 31;
 
 /// A media range, or a media type where it has no wildcard.

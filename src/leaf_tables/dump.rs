@@ -9,7 +9,7 @@ use super::columns::{Columns, Value};
 use super::sql::{Cursor, NotSql};
 use super::table::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
 
-/// Most columns of a table.
+/// Maximum number of columns of a table.
 const COLUMNS_MAX: usize = 4_096;
 /// The first words of elements of `CREATE TABLE` that are not columns.
 const NO_COLUMNS: [&str; 9] =

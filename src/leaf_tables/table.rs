@@ -4,12 +4,12 @@ use thiserror::Error;
 
 use mintleaf_core::tag::BizTag;
 
-/// Most bytes of a file: hundreds of times the tags of a thousand services, but little compared with a machine's
+/// Maximum size of a file: hundreds of times the tags of a thousand services, but little compared with a machine's
 /// memory.
 pub const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Most rows of a file.
+/// Maximum number of rows of a file.
 pub const ROWS_MAX: usize = 1_000_000;
-/// Most rows with a fault; with more, there must be another mistake.
+/// Maximum number of rows with a fault; with more, there must be another mistake.
 pub const FAULTS_MAX: usize = 10_000;
 /// Longest row in bytes: a hundred times the longest sensible one.
 pub(super) const ROW_BYTES_MAX: usize = 64 * 1024;

@@ -169,11 +169,11 @@ pub(crate) struct TagReadings {
     pub(crate) loaded: u64,
     /// Names that the state keeps, those of deleted tags included.
     pub(crate) names: u64,
-    /// Most names that it may keep.
+    /// Maximum number of names that it may keep.
     pub(crate) names_max: u64,
     /// Keys of all registers, those of deleted ones included.
     pub(crate) register_keys: u64,
-    /// Most keys that they may have.
+    /// Maximum number of keys that they may have.
     pub(crate) register_keys_max: u64,
     /// Ids that the log has reserved, for any node, in the entries that this process applied.
     pub(crate) reserved: u64,

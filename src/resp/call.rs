@@ -11,9 +11,9 @@ use crate::connection::answer_budget::OriginBudget;
 use crate::metrics::Mode;
 use crate::service::{HeldIds, KeyRequest, Services};
 
-/// Most copies of one `INCR` that are answered with it.
+/// Maximum number of copies of one `INCR` that are answered with it.
 const COPIES_MAX: usize = 1_000;
-/// Most bytes of a client's input that an error quotes.
+/// Maximum number of bytes of a client's input that an error quotes.
 pub(super) const QUOTED_BYTES_MAX: usize = 128;
 
 /// What a connection is served with.

@@ -7,7 +7,7 @@ use super::sequence_commands::GATHERED;
 use crate::metrics::Mode;
 use crate::service::{IdService, KeyRequest};
 
-/// Most commands that are carried out together.
+/// Maximum number of commands that are carried out together.
 const GATHERED_MAX: usize = 1_024;
 
 /// Commands that are carried out together, in order of arrival.

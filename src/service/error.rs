@@ -103,7 +103,7 @@ pub enum Error {
         "count must be 1 to {count_max} here: one request gets no more than ten seconds of the tag's rate_limit"
     )]
     CountOverRateLimit {
-        /// Most ids of one request.
+        /// Maximum number of ids of one request.
         count_max: u64,
     },
     /// The tag is frozen.

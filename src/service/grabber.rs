@@ -18,8 +18,8 @@ use super::tag_table::TagTable;
 use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
-/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that arrive while it
-/// is under way form the next.
+/// Maximum number of proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that
+/// arrive while it is under way form the next.
 const PROPOSALS_MAX: usize = 3;
 /// How long the task waits before it repeats a failed grab that a caller waits for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ impl Grabber {
     /// Runs until the task is aborted.
     ///
     /// # Errors
-    /// When a grab has met a broken invariant; the node must then stop.
+    /// When a grab panicked on a broken invariant; the node must then stop.
     async fn run(
         self: Arc<Self>,
         mut asked: mpsc::UnboundedReceiver<Arc<Slot>>,
@@ -153,14 +153,16 @@ impl Grabber {
                 slot.exhausted();
                 tracing::warn!(tag = slot.tag().as_str(), "a tag is used up: it has no ids left");
             }
-            // This node's copy did not show the shape yet. The caller asks again, and finds it.
+            // This node's copy is behind: it does not show yet that the tag was deleted, or has a shape. The callers
+            // ask again, and then see it.
             Err(Refused::UnknownTag | Refused::OtherShape) => self.table.forget(slot),
             // The entry's time lies in another period. The callers look up the current one again.
             Err(Refused::PeriodClosed) => self.table.drop_line(slot),
             Err(Refused::PeriodOver) => {
                 let period = slot.period().unwrap_or_default();
                 slot.grab_refused(&Error::unavailable(format!(
-                    "the period {period} is over for good: clocks say that it is now, and later ones were used before"
+                    "the period {period} is over for good: it is the present one by the cluster's clock, but a later \
+                     one was used before"
                 )));
             }
             Err(why) => slot.grab_refused(&why.into()),

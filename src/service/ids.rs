@@ -59,7 +59,7 @@ pub struct IdService {
     pub(super) grabs: GrabQueue,
     pub(super) leader: LeaderQueue,
     pub(super) snowflakes: Arc<Snowflakes>,
-    /// Most keys that all registers together may have.
+    /// Maximum number of keys that all registers together may have.
     pub(super) register_keys_max: u64,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
@@ -101,24 +101,24 @@ impl IdService {
         self.take_arranged(tag, count, Arrangement::Contiguous).await
     }
 
-    /// Ids without a gap for a caller that hands them out by itself: as many as the tag's step, so that the step says how
-    /// often such callers come, but no more than `count_max`, nor than the tag's rate limit allows in a second. The tag
-    /// is created where its first use would.
+    /// Consecutive ids for a caller that hands them out itself. Takes as many ids as the tag's step, so the step
+    /// determines how often such callers come back, but no more than `count_max`, or than the tag's rate limit allows
+    /// in a second. Creates an unknown tag wherever its first use would create it.
     ///
     /// # Errors
     /// As [`take`](Self::take).
     pub async fn take_step(&self, tag: &str, count_max: u64) -> Result<TakenIds, Error> {
         self.source(tag, self.replica.deadline(GRAB_MAX)).await?;
-        // This node's copy may not show yet what it has just created.
+        // This node's copy may not show the tag yet if the call above has just created it.
         let row = self.row(&BizTag::parse(tag)?);
         let step = row.as_ref().map_or(STEP_DEFAULT, |row| row.step);
         let rate = row.and_then(|row| row.protection.rate_limit).unwrap_or(u32::MAX);
         self.take_contiguous(tag, u64::from(step.min(rate)).min(count_max)).await
     }
 
-    /// An id of a strict tag for each of `count` requests, 1 or more, that arrived together, with one round to the
-    /// quorum. Gives as many ids as are left and as the tag's rate limit admits. The other requests get the error that
-    /// the next of them would get alone.
+    /// An id of a strict tag for each of `count` requests, 1 or more, that arrived together. They share one round with
+    /// the quorum. If fewer ids are left, or the tag's rate limit admits fewer requests, only the first ones get ids;
+    /// the others get the error that the next of them would get on its own.
     pub async fn take_singles(&self, tag: &str, count: u64) -> SingleIds {
         let (mut singles, mut run) = (SingleIds::default(), count);
         loop {
@@ -204,8 +204,8 @@ impl IdService {
         Err(Error::UnknownTag)
     }
 
-    /// Refuses a run without a gap that no grab may reserve. Segments of one node need not touch, so such a caller would
-    /// wait in vain; in strict order only the leader grabs, and they do.
+    /// Refuses a run without a gap that is longer than any grab may reserve. The segments of one node need not be
+    /// adjacent, so the caller would wait in vain. In strict order only the leader grabs, so its segments are adjacent.
     fn check_run(&self, tag: &str, count: u64, arrangement: Arrangement) -> Result<(), Error> {
         if arrangement == Arrangement::Ranges || count <= 1 {
             return Ok(());
@@ -364,8 +364,9 @@ impl IdService {
         self.put(&row, first.map(|first| (first, &expected)))
     }
 
-    /// Creates a tag whose first id is `start`, unless there is one of this name: as its first use would, with the
-    /// same bounds. Returns whether this call created it. The name of a deleted tag goes on above every earlier id.
+    /// Creates a tag whose first id is `start`, unless there is one of this name already, in the same way and within
+    /// the same bounds as its first use. Returns whether this call created it. A tag that reuses the name of a deleted
+    /// one continues above every earlier id.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for an impossible tag, and where tags are not created on first use;
@@ -472,7 +473,7 @@ struct Found {
     row: TagRow,
     /// A segment of it, if one was reserved on the way.
     first: Option<Segment>,
-    /// Whether it exists since this call.
+    /// Whether this call created it.
     is_new: bool,
 }
 
@@ -600,14 +601,14 @@ impl IdService {
                 let row = self.row(tag)?;
                 match row.giver() {
                     Giver::LeaderByKey => self.put(&row, None),
-                    Giver::AnyNode | Giver::Leader | Giver::Log => Err(is_no_sequence(tag)),
+                    Giver::AnyNode | Giver::Leader | Giver::Log => Err(not_a_sequence(tag)),
                 }
             }
         };
         Some(source.and_then(|source| match source {
             Source::Keys(keys) => Ok(keys),
             Source::Plain(_) | Source::Trend(_) | Source::Strict(_) | Source::Register(_) => {
-                Err(is_no_sequence(tag))
+                Err(not_a_sequence(tag))
             }
         }))
     }
@@ -741,8 +742,8 @@ impl IdService {
 
 /// What the rest of the node needs from this service.
 impl IdService {
-    /// Grabs ids for those tags that exist, and waits until this node holds ids of each of them that can have any.
-    /// Returns the number of tags.
+    /// Grabs ids for those of the tags that exist, and waits until this node holds ids of every tag of which it can
+    /// hold any. Returns how many tags it waited for.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when no quorum answers in time.
@@ -753,7 +754,7 @@ impl IdService {
         let mut waiting: Vec<Arc<Slot>> = Vec::new();
         for tag in tags {
             let Some(row) = self.row(&tag) else { continue };
-            // Such a tag's ids are reserved when callers ask for them, also after a restart.
+            // With so small a `step_max`, ids are reserved only when a caller asks for them. A restart changes nothing.
             if row.step_max.is_some_and(|step_max| used_before_fetch(step_max.into()).is_none()) {
                 continue;
             }
@@ -818,8 +819,8 @@ fn numbers(given: Given) -> Result<Range<u64>, Error> {
     }
 }
 
-fn is_no_sequence(tag: &BizTag) -> Error {
-    Error::NotFound { detail: format!("the tag {tag} is not a sequence, so it has no keys") }
+fn not_a_sequence(tag: &BizTag) -> Error {
+    Error::NotFound { detail: format!("the tag {tag} is not a sequence") }
 }
 
 fn not_understood() -> Error {

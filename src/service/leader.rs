@@ -10,11 +10,11 @@
 //! engine     the task: rounds, grabs, messages to the leader
 //! ```
 //!
-//! Only the leader hands out ids, from what entries of its current term reserved for this process start. For each batch
-//! of requests it asks a quorum to confirm that it leads, in a round that begins after they arrived; other nodes send
-//! it their requests, many in one message. It trusts no clock and no lease for that, and gives nothing without a
-//! quorum. `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `leader/tests/model.rs` searches it for
-//! counterexamples.
+//! Only the leader hands out ids, and only from intervals that entries of its current term reserved for this run of its
+//! process. For each batch of requests it has a quorum confirm that it leads, in a round that begins after the requests
+//! arrived. It relies on no clock and no lease for this, and hands out nothing without a quorum. Other nodes send it
+//! their requests, many in one message. `raft/DESIGN.md` ("Confirmed leadership") has the argument, and
+//! `leader/tests/model.rs` searches it for counterexamples.
 
 mod confirmed;
 mod engine;
@@ -52,12 +52,12 @@ use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 
-/// Most batches that wait for the task; the node turns away one more.
+/// Maximum number of batches that wait for the task; the node turns away any more.
 const QUEUE_MAX: usize = 10_000;
-/// Most requests that wait, in all batches of this node and of members; the node turns away a batch that exceeds it. A
-/// request with usual names takes 250 bytes, so all of them take 50 MB.
+/// Maximum number of requests that wait, in all batches of this node and of members; the node turns away a batch that
+/// would exceed it. A request with usual names takes 250 bytes, so all of them take 50 MB.
 const REQUESTS_MAX: usize = 200_000;
-/// Most requests in one batch, and most bytes: a caller with more makes several batches.
+/// Maximum number of requests in one batch, and of their bytes: a caller with more makes several batches.
 const ASKED_MAX: usize = 512;
 const ASKED_BYTES_MAX: usize = 32 << 10;
 
@@ -101,7 +101,7 @@ impl SharedLedger {
         self.0.lock().views(limit)
     }
 
-    /// At most `limit` strict tags that include those whose callers wait soonest.
+    /// At most `limit` strict tags, among them those whose callers will have to wait first.
     pub(super) fn watched(&self, limit: usize) -> Vec<BizTag> {
         self.0.lock().watched(limit)
     }
@@ -128,7 +128,7 @@ pub(super) struct LeaderParts {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) ledger: SharedLedger,
-    /// Names this process start.
+    /// Identifies this run of the process.
     pub(super) nonce: u128,
 }
 
@@ -148,8 +148,8 @@ impl LeaderQueue {
     }
 
     /// Asks for what the requests want, and returns an outcome for each, in the same order. The requests count as
-    /// arrived with this call: each of their numbers is higher than any number of its line that was answered
-    /// before. Requests for one line or key get their numbers in turn.
+    /// having arrived when this is called: every number that they get is higher than all numbers of its line that were
+    /// given out before the call. Requests for one line or key are served in order.
     ///
     /// # Errors
     /// [`Error::Overloaded`]; [`Error::Unavailable`] if no leader with a quorum answered by the deadline.
@@ -198,10 +198,10 @@ impl LeaderQueue {
 
     /// Answers what another member asks of this node as the leader; `None` where there is no answer.
     ///
-    /// The member has looked at its own copy, which may not show a freeze yet that was answered. This node has applied
-    /// whatever it answered as the leader. So it refuses the tags that `is_frozen` knows of here, before it gives
-    /// anything of what it holds. A leader that was just elected holds nothing, and what it grabs comes after the freeze
-    /// in the log.
+    /// The member has checked its own copy, which may not show a freeze yet that its requester was already told of. As
+    /// the leader, this node has applied every change that it reported as done. So it refuses the tags that `is_frozen`
+    /// knows of before it gives away anything that it holds. A leader that was just elected holds nothing, and whatever
+    /// it grabs comes after the freeze in the log.
     pub(super) async fn answer_member(
         &self,
         request: &[u8],

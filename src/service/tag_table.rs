@@ -29,7 +29,7 @@ const NONE_HELD_MS: u64 = 250;
 pub(super) const WATCHED_MAX: usize = 1_000;
 
 /// The tags that callers have asked this node for since it started. Looking one up takes no lock. Once a tag is here,
-/// it stays until it is deleted or the process ends. It begins with nothing: nothing is carried over a restart.
+/// it stays until it is deleted or the process ends. It begins with nothing: nothing is carried across a restart.
 ///
 /// The table listens to the log. It is the only place where a change of a tag reaches what this node holds of the tag.
 pub struct TagTable {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 253;
-/// Most digits of a port. Without this bound, zeros in front could make an address arbitrarily long.
+/// Maximum number of digits of a port. Without this bound, zeros in front could make an address arbitrarily long.
 const PORT_DIGITS_MAX: usize = 5;
 
 /// Which ports an address may have.

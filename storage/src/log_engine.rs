@@ -29,9 +29,9 @@ pub enum MetaKey {
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.
 ///
-/// Readers see an operation at once. [`LogEngine::sync`] makes all operations since the last sync durable together.
-/// Truncations and purges do so without a call to it, and so does an append once several megabytes are unsynced. The
-/// caller orders appending, truncating and purging; reading and syncing may run concurrently with anything.
+/// Readers see an operation at once. [`LogEngine::sync`] makes all operations since the last sync durable together. A
+/// truncation or a purge makes them durable by itself, and so does an append once several megabytes are unsynced. The
+/// caller must not append, truncate or purge concurrently; reading and syncing may run concurrently with anything.
 ///
 /// When a write or a sync fails, what is on disk is unknown. The engine then stops: that call and every later one
 /// fail with [`StorageError::Stopped`].

@@ -70,9 +70,9 @@ impl Wal {
         self.current
     }
 
-    /// Writes the first batch after opening, which has all named values, to the start of the file that does not hold
-    /// the newest batch, and syncs both copies. The checkpoint of the other letter must be durable with everything
-    /// before this batch.
+    /// Writes the first batch after opening, which holds all named values, to the start of the file without the newest
+    /// batch, and syncs both copies. Before that, the checkpoint with the letter of that file must be durable and
+    /// contain everything before this batch.
     pub(crate) fn begin(&mut self, first: &Batch) -> io::Result<()> {
         self.turn();
         self.write(first.manifest.batch, &twice(&encode_batch(first)))?;

@@ -45,7 +45,7 @@ fn hot_tags_are_held_again_before_readiness_and_every_id_of_before_is_gone() {
     let api = restart(&mut cluster);
     assert_eq!(loaded(api), 1, "hot, and neither cold nor deleted nor frozen");
     assert!(max_id(api, "hot") > mark, "the ids that are held are newly reserved");
-    assert!(next(api, "hot") >= mark, "nothing is carried over a restart");
+    assert!(next(api, "hot") >= mark, "nothing is carried across a restart");
     assert_eq!(api.get("/v1/tags/deleted").status, 404);
 
     // The list is kept from one start to the next, even if its tags are not used again.

@@ -70,12 +70,12 @@ impl Generator {
         Self { format, ahead_ms_max, last: 0, windows: Vec::new(), random: seed, given: 0 }
     }
 
-    /// Adds a window to the held ones. It extends the held window of the same worker id, or replaces it and lies above
-    /// it.
+    /// Adds a window to the held ones. It must either extend the held window of the same worker id, or lie above it and
+    /// replace it.
     ///
     /// # Panics
-    /// If the window is empty, or has times that no id can show, or overlaps the held one without
-    /// extending it: then it was not given to this process.
+    /// If the window is empty, has times that no id can show, or overlaps the held one without extending it: this
+    /// process cannot have been given such a window.
     pub fn install(&mut self, window: Window) {
         let Window { worker_id, floor_ms, fence_ms } = window;
         let times = self.format.times_ms();

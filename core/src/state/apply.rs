@@ -61,10 +61,10 @@ pub struct State {
     pub(super) level: Level,
     pub(super) audit: Audit,
     /// A line that this state does not know begins this much higher than usual: the sum of the advances of all
-    /// restores, because their copies may have lacked lines of the old cluster.
+    /// restores, because the restored copies may have lacked lines that the old cluster had.
     pub(super) advance: u64,
-    /// The end of the time in which periods unknown to this state may have begun; such a period begins higher by
-    /// that sum.
+    /// Until when the cluster before a restore may have begun periods that this state does not know. Such a period
+    /// begins higher by `advance`.
     pub(super) periods_before: PeriodsBefore,
     /// The root key, which makes the keys of hidden ids from the third level on.
     pub(super) root: Option<RootKey>,
@@ -293,8 +293,8 @@ impl State {
         self.workers.rows().filter(reaches_below).collect()
     }
 
-    /// When the last window ends among those whose worker id was given to another process before its holder gave it
-    /// back; 0 before the first such window, and below the third level.
+    /// The latest end of a window whose worker id was given to another process before its holder gave it back; 0 before
+    /// the first such window, and below the third level.
     pub fn given_on_ms(&self) -> u64 {
         self.workers.given_on_ms()
     }
@@ -334,8 +334,8 @@ impl State {
         self.registers.get(tag, key)
     }
 
-    /// The keys of a register that exists whose numbers are above `after`, in the order of their numbers: those of one
-    /// period, by default the latest one with a number, where the register has periods.
+    /// The keys of an existing register whose numbers are above `after`, in the order of their numbers. If the register
+    /// has periods: the keys of one period, by default of the latest one that has a number.
     pub fn registered_after(
         &self,
         tag: &str,
@@ -347,12 +347,12 @@ impl State {
         Some(self.registers.after(tag, period.or_else(latest), after))
     }
 
-    /// How many keys all registers together have, those of deleted ones among them.
+    /// How many keys all registers together have, including those of deleted registers.
     pub fn register_keys(&self) -> u64 {
         self.registers.keys()
     }
 
-    /// How many keys a register has, also while it is deleted.
+    /// How many keys a register has, even while it is deleted.
     pub fn register_keys_of(&self, tag: &str) -> u64 {
         self.registers.keys_of(tag)
     }
@@ -429,7 +429,8 @@ impl State {
         Some(TagRow { max_id, shape: Some(Arc::clone(shaped.shape())), ..row })
     }
 
-    /// Changes the given fields, and the bound of grabs if one is given or, with `Some(None)`, taken away.
+    /// Changes the given fields. `step_max` sets the tag's bound of grabs, or removes it with `Some(None)`; with
+    /// `None` the bound stays as it is.
     pub(super) fn update(
         &mut self,
         tag: &BizTag,

@@ -121,7 +121,7 @@ pub enum Change {
         tag: BizTag,
         /// Ids per grab: 1 to `step_max`, which is at most [`STEP_MAX`](crate::limits::STEP_MAX).
         step: u32,
-        /// Most ids per grab.
+        /// Maximum number of ids per grab.
         step_max: u32,
         /// First id, as for [`CreateTag`](Self::CreateTag) and [`CreateShapedTag`](Self::CreateShapedTag).
         start: u64,
@@ -139,8 +139,8 @@ pub enum Change {
         tag: BizTag,
         /// The fields.
         fields: TagFields,
-        /// Most ids per grab: at least the tag's step, at most [`STEP_MAX`](crate::limits::STEP_MAX); any number for
-        /// `None`.
+        /// Maximum number of ids per grab: at least the tag's step, at most [`STEP_MAX`](crate::limits::STEP_MAX); any
+        /// number for `None`.
         step_max: Option<u32>,
     },
     /// Makes a pool of worker ids for programs, or gives it more worker ids.

@@ -35,7 +35,7 @@ pub struct TagRow {
     /// Its shape; `None` of a plain tag. The record of a row, which is older than shapes, leaves it out.
     #[serde(skip)]
     pub shape: Option<Arc<Shape>>,
-    /// Most ids in one grab; as many as are wanted when absent. The record leaves it out, too.
+    /// Maximum number of ids in one grab; as many as are wanted when absent. The record leaves it out, too.
     #[serde(skip)]
     pub step_max: Option<u32>,
 }

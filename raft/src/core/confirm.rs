@@ -22,9 +22,9 @@ impl Core {
         if !vote.is_committed() || vote.leader_id.node_id != me {
             return Err(NotConfirmed::NotLeading);
         }
-        let all_say =
+        let all_report_votes =
             members.voter_ids().all(|id| id == me || self.heard.weather().takes_heartbeats(id));
-        if !all_say {
+        if !all_report_votes {
             return self.confirm_by_openraft(deadline).await;
         }
         let confirmed = timeout_at(deadline, self.ask_for_later_votes(vote, &members)).await;

@@ -25,7 +25,7 @@ use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, NamesLeader};
 
-/// A process that listens again within this time may be the leader's still. On a slow link a refusal takes two round
+/// If a process listens again within this time, it may still be the leader's. On a slow link a refusal takes two round
 /// trips.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Added to a leader lease, because timers are not exact and a leader's last message does not reach all followers at
@@ -120,8 +120,8 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     }
 }
 
-/// When this node campaigns if it hears no leader. It waits as long as its patience with the leader lasts, and gives a
-/// candidate that it has voted for the time to win.
+/// When this node campaigns if it hears no leader: once its patience with the leader has run out. If it has voted for a
+/// candidate, it first gives that candidate time to win.
 fn campaign_at(core: &Core, leader_is_known: bool, began: Instant, part: f64) -> Instant {
     let (contact, timers) = (core.heard.contact(), core.heard.timers());
     let spread = timers.election_max - timers.election_min;
@@ -207,7 +207,7 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
 /// The error of a node whose openraft has ended, which ends the node.
 struct Ended;
 
-/// Asks the other voters whether they would elect this node. It needs the consent of a quorum, its own included.
+/// Asks the other voters whether they would elect this node. Returns whether a quorum would, this node included.
 async fn is_wanted(core: &Arc<Core>) -> bool {
     let (last, members) = (core.last_log_id(), core.identity.members());
     let asked = core.quorum_agrees(&members, move |core, id, member| async move {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Most bytes of commands behind a small snapshot. A start replays them in a fifth of a second.
+/// Maximum size of commands behind a small snapshot. A start replays them in a fifth of a second.
 const BYTES_MAX: u64 = 8 << 20;
 /// Behind a large one: this part of its size, so that no more than four bytes of snapshots are written for a byte of
 /// the log.

@@ -31,7 +31,7 @@ const REST: Duration = Duration::from_secs(60);
 /// [`REST`].
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Compares this node with the other voters while it leads, as long as it runs.
+/// For as long as this node runs, compares it with the other voters whenever it leads.
 pub(crate) async fn hand_over(membership: Arc<Membership>) {
     let core = Arc::clone(membership.core());
     let mut better_since: Option<Instant> = None;
@@ -62,7 +62,7 @@ pub(crate) async fn hand_over(membership: Arc<Membership>) {
             own_ms,
             its_ms,
             error,
-            "a commit takes this node much longer than it would take another: hands the lead over"
+            "a commit takes this node much longer than it would take another, so it tried to hand over leadership"
         );
         better_since = None;
         failures = if failed { failures + 1 } else { 0 };

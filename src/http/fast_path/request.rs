@@ -15,7 +15,7 @@ use crate::limits::HEADERS_MAX;
 /// Longest head on the fast path. Whenever more bytes come in, an incomplete head is read anew, so this also bounds the
 /// work that a client can cause by sending a head in small pieces.
 const PLAIN_HEAD_BYTES_MAX: usize = 4 * 1024;
-/// Most equal requests that are answered together.
+/// Maximum number of equal requests that are answered together.
 const TOGETHER_MAX: usize = 256;
 
 const METHOD: &[u8] = b"GET ";

@@ -47,7 +47,7 @@ pub struct ClusterService {
     pub(in crate::service) counts: MemberCounts,
     /// The tokens of this node's auth file, if it has one.
     pub(in crate::service) tokens: OnceLock<Arc<Tokens>>,
-    /// Most names of tags that the cluster shall know.
+    /// Maximum number of names of tags that the cluster may know.
     pub(in crate::service) tags_max: u64,
     pub(in crate::service) register_keys_max: u64,
 }

@@ -41,8 +41,8 @@ use crate::machine::clock::Clock;
 use crate::replica::{DrawKey, Replica};
 use crate::service::error::Error;
 
-/// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
-/// that is worth setting.
+/// Maximum number of creations that a node has under way: enough to fill the batches of the log, and few beside any
+/// bound that is worth setting.
 pub(in crate::service) const AT_ONCE_MAX: u32 = 64;
 
 /// If this many places for names are left, beyond the names that members may be about to add, this node's own copy is
@@ -57,7 +57,7 @@ const SETTLED_INTERVAL: Duration = Duration::from_millis(20);
 pub struct TagSpec {
     /// Ids per grab; the default of its shape if absent.
     pub step: Option<u32>,
-    /// Most ids per grab; as many as are wanted if absent.
+    /// Maximum number of ids per grab; as many as are wanted if absent.
     pub step_max: Option<u32>,
     /// The first id, unless the name was used before; then ids go on above all it ever had.
     pub start: u64,
@@ -148,7 +148,7 @@ enum Places {
 pub(in crate::service) struct TagCreation {
     pub(in crate::service) replica: Arc<Replica>,
     clock: Arc<dyn Clock>,
-    /// Most names that the cluster shall know.
+    /// Maximum number of names that the cluster may know.
     tags_max: u64,
     /// One permit for each creation that may be under way; all of them for one that must be the only one.
     under_way: Arc<Semaphore>,

@@ -35,7 +35,7 @@ pub struct TagService {
     /// What this node holds in strict order, as the leader.
     pub(in crate::service) clock: Arc<dyn Clock>,
     pub(in crate::service) creation: Arc<TagCreation>,
-    /// Most keys that all registers together shall have.
+    /// Maximum number of keys that all registers together may have.
     pub(in crate::service) register_keys_max: u64,
     /// The buffers as they were shown last, and when.
     pub(in crate::service) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,
@@ -55,7 +55,7 @@ type BufferViews = Vec<(BizTag, BufferView)>;
 pub struct TagChange {
     /// Ids per grab, from the next grab on.
     pub step: Option<u32>,
-    /// Most ids per grab; as many as are wanted for `Some(None)`.
+    /// Maximum number of ids per grab; as many as are wanted for `Some(None)`.
     pub step_max: Option<Option<u32>>,
     /// The new watermark, which moves forward only.
     pub max_id: Option<u64>,

@@ -25,15 +25,16 @@ use crate::replica::{COMMANDS_MAX, Replica};
 use crate::service::grabs::{Grabs, Granted, Proposer, Refused};
 use crate::service::readiness::QuorumLoss;
 
-/// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
+/// While this many requests wait in the ledger, new ones wait in the queue, which is bounded too.
 const WAITING_MAX: usize = 50_000;
-/// Messages to the leader at once. The leader answers each after a round, so with two of them one is always on its way.
+/// Maximum number of messages to the leader in flight. The leader answers each after a round, so with two of them one
+/// is always on its way.
 const FORWARDS_MAX: usize = 2;
-/// Requests in one message to the leader at most.
+/// Maximum number of requests in one message to the leader.
 pub(super) const FORWARDED_MAX: usize = 2_048;
-/// Bytes of one message to the leader: below what `raft/` carries, whose answer may be a little longer.
+/// Maximum size of a message to the leader: less than `raft/` carries, because the answer may be a little longer.
 const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
-/// Proposals of grabs in flight; `raft/` carries one batch at a time.
+/// Maximum number of proposals of grabs in flight; `raft/` carries one batch at a time.
 const PROPOSALS_MAX: usize = 2;
 /// Pause after a round, a grab or a message that failed. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
@@ -103,7 +104,7 @@ impl Engine {
             not_before: Instant::now(),
             look_at: Instant::now(),
         };
-        // Before that the other members may not have been heard yet.
+        // Until then, the node may not have heard from the other members yet.
         let all_heard_by = Instant::now() + GRAB_MAX;
         let mut enqueue = Vec::new();
         loop {
@@ -135,10 +136,10 @@ impl Engine {
         }
     }
 
-    /// Drops the requests that have no waiting caller any more. If it is known that there is no quorum, it answers the
-    /// others too: the node knows no leader, and enough voters to prevent a quorum have been silent for so long that it
-    /// would have heard of a leader by now. No number that is given depends on this. At worst a caller has to ask
-    /// again.
+    /// Drops the requests that have no waiting caller any more. If there clearly is no quorum, also answers the other
+    /// requests of this node's callers, as unavailable: the node knows no leader, and so many voters are silent that no
+    /// quorum is left, for so long that the node would have heard of a new leader by now. This affects no number that
+    /// is given out: at worst, a caller has to ask again.
     fn look(&self, now: Instant, all_heard: bool) {
         if self.ledger.lock().waiting() == 0 {
             return;
@@ -244,7 +245,8 @@ impl Engine {
         }
     }
 
-    /// Passes on the answer to a message to the leader. Returns false where there was none: what it asked waits again.
+    /// Passes the leader's answer to a message on to the callers. Returns false if there was no answer; the requests of
+    /// the message then wait again.
     fn answered_by_leader(
         &self,
         batches: Vec<Batch<WaitingCaller>>,
@@ -282,8 +284,9 @@ impl Engine {
         Ended::Grabbed(grabs.iter().map(|grab| grab.id).zip(granted).collect())
     }
 
-    /// Asks the leader. Gives up soon after another node is known to lead, and when links and disks are well again and
-    /// explain the wait no longer: a lost answer must not hold up later messages for as long as its callers would wait.
+    /// Sends a message to the leader. Gives up soon after another node is known to lead, and once the wait is longer
+    /// than links and disks, now well again, can explain: a lost answer must not hold up later messages for as long as
+    /// its callers would wait.
     async fn forward(self: Arc<Self>, leader: u64, batches: Vec<Batch<WaitingCaller>>) -> Ended {
         let requests: Vec<&Request> = batches.iter().flat_map(Batch::open).collect();
         let (count, message) = (requests.len(), encode(&requests));

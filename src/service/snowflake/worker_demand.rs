@@ -5,7 +5,7 @@
 
 use mintleaf_core::snowflake::SnowflakeSettings;
 
-/// Most worker ids that a node holds, so that a few nodes cannot empty the pool.
+/// Maximum number of worker ids that a node holds, so that a few nodes cannot empty the pool.
 const HELD_MAX: usize = 16;
 /// A node holds at most the pool divided by this.
 const POOL_PART: u32 = 8;

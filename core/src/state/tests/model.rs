@@ -26,7 +26,7 @@ const WINDOW_MS: u64 = 2;
 const STAMPS_MS: [u64; 3] = [1, 2, 3];
 /// Readings of clocks: before everything, and within windows.
 const CLOCKS_MS: [u64; 3] = [0, 2, 4];
-/// Most process starts; the third only where the code is optimised, because it trebles the states.
+/// Maximum number of process starts; the third only where the code is optimised, because it trebles the states.
 const STARTS_MAX: usize = if cfg!(debug_assertions) { 2 } else { 3 };
 
 /// The memory and the disk of a process, and how it ends.
