@@ -262,15 +262,16 @@ pub(super) async fn or_suggest(
     client: &Client,
 ) -> Result<(), Failure> {
     let Err(mut failure) = outcome else { return Ok(()) };
-    if let Some(near) = nearest_tag(failure.unknown_tag.as_deref(), client).await {
+    if let Some(unknown) = &failure.unknown_tag
+        && let Some(near) = nearest_tag(unknown, client).await
+    {
         failure.detail += &format!(": did you mean {}?", shown(&near));
     }
     Err(failure)
 }
 
 /// The tag with the same first letter whose name is most like this one, among the first thousand.
-async fn nearest_tag(unknown: Option<&str>, client: &Client) -> Option<String> {
-    let unknown = unknown?;
+async fn nearest_tag(unknown: &str, client: &Client) -> Option<String> {
     let first = path_segment::escape(&unknown[..unknown.chars().next()?.len_utf8()]);
     let page = format!("/v1/tags?prefix={first}&limit=1000&consistency=stale");
     // A token for some tags may not list them, and then there is nothing to suggest.
