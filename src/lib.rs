@@ -13,9 +13,8 @@
 //!    ([`mintleaf_core::state`])
 //! 2. **An interval is used only after its entry is committed**: synced to disk on a quorum. So no later leader can
 //!    give it out again. (`mintleaf_raft`, `mintleaf_storage`)
-//! 3. **An interval goes to a single proposal of a single run of a process, once.** A lost reply, a timeout or a crash
-//!    wastes the interval; no node asks for the same one again. A repeated proposal reserves another interval.
-//!    ([`replica`])
+//! 3. **An interval goes to one proposal of one process start, once.** A lost reply, a timeout or a crash wastes
+//!    the interval; no node asks for the same one again. A repeated proposal reserves another interval. ([`replica`])
 //! 4. **Inside a process, one cursor walks an interval, upward only.** ([`mintleaf_core::segment`],
 //!    [`mintleaf_core::snowflake`])
 //! 5. **Nothing is carried across a restart.** Intervals live in memory only.

@@ -1,7 +1,7 @@
 //! Which tags of this node are hot: ids were taken of them within the last day, and there is room for them on the list.
 //!
 //! A restarted node grabs them again before it says that it is ready. The list names tags and says when each was
-//! used; it holds no id, no segment and no window, because none of which is carried across a restart.
+//! used; it holds no id, no segment and no window, because none of these is carried across a restart.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

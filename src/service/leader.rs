@@ -10,8 +10,8 @@
 //! engine     the task: rounds, grabs, messages to the leader
 //! ```
 //!
-//! Only the leader hands out ids, and only from intervals that entries of its current term reserved for this run of its
-//! process. For each batch of requests it has a quorum confirm that it leads, in a round that begins after the requests
+//! Only the leader hands out ids, and only from intervals that entries of its current term reserved for this process
+//! start. For each batch of requests it has a quorum confirm that it leads, in a round that begins after the requests
 //! arrived. It relies on no clock and no lease for this, and hands out nothing without a quorum. Other nodes send it
 //! their requests, many in one message. `raft/DESIGN.md` ("Confirmed leadership") has the argument, and
 //! `leader/tests/model.rs` searches it for counterexamples.
@@ -128,7 +128,7 @@ pub(super) struct LeaderParts {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) ledger: SharedLedger,
-    /// Identifies this run of the process.
+    /// Names this process start.
     pub(super) nonce: u128,
 }
 
@@ -148,8 +148,8 @@ impl LeaderQueue {
     }
 
     /// Asks for what the requests want, and returns an outcome for each, in the same order. The requests count as
-    /// having arrived when this is called: every number that they get is higher than all numbers of its line that were
-    /// given out before the call. Requests for one line or key are served in order.
+    /// having arrived when this is called: every number that they get is higher than all numbers of its line that
+    /// callers had got by then. Requests for one line or key are served in order.
     ///
     /// # Errors
     /// [`Error::Overloaded`]; [`Error::Unavailable`] if no leader with a quorum answered by the deadline.
