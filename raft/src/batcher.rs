@@ -275,9 +275,11 @@ async fn attempt(
 }
 
 /// How long an attempt may take. Recent batches usually took up to `usual`, but the cause may be gone. So an attempt
-/// also ends once it has taken much longer than `explained`, the time that present links and disks account for.
+/// also ends once it has taken much longer than `explained`, the time that present links and disks account for. It gets
+/// twice that time at least, because a batch waits at the leader until the batch before it is committed.
 fn attempt_max(usual: Duration, explained: Duration) -> Duration {
-    ATTEMPT_TIMEOUT.max((3 * usual).min(UNEXPLAINED_MAX.max(4 * explained)))
+    let at_least = ATTEMPT_TIMEOUT.max(2 * explained);
+    (3 * usual).clamp(at_least, UNEXPLAINED_MAX.max(4 * explained))
 }
 
 fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
@@ -365,9 +367,15 @@ mod tests {
 
     #[test]
     fn only_slow_links_and_disks_explain_an_attempt_of_more_than_three_seconds() {
-        assert_eq!(attempt_max(Duration::ZERO, 5 * SECOND), ATTEMPT_TIMEOUT);
+        assert_eq!(attempt_max(4 * SECOND / 5, SECOND / 1_000), 12 * SECOND / 5);
         assert_eq!(attempt_max(10 * SECOND, SECOND / 1_000), UNEXPLAINED_MAX);
         assert_eq!(attempt_max(10 * SECOND, 5 * SECOND), 20 * SECOND);
-        assert_eq!(attempt_max(10 * SECOND, 50 * SECOND), 30 * SECOND);
+        assert_eq!(attempt_max(20 * SECOND, 15 * SECOND), 60 * SECOND);
+    }
+
+    #[test]
+    fn a_first_attempt_gets_the_time_of_the_batch_before_it_as_well() {
+        assert_eq!(attempt_max(Duration::ZERO, SECOND / 1_000), ATTEMPT_TIMEOUT);
+        assert_eq!(attempt_max(Duration::ZERO, 5 * SECOND), 10 * SECOND);
     }
 }

@@ -62,7 +62,9 @@ impl Estimate {
 
     /// The median of the last measurements; `None` before the first.
     pub(crate) fn median(&self) -> Option<Duration> {
-        let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();
+        let mut sorted = [Duration::ZERO; RECENT_MAX];
+        let sorted = &mut sorted[..self.recent.len()];
+        sorted.iter_mut().zip(&self.recent).for_each(|(to, took)| *to = *took);
         sorted.sort_unstable();
         sorted.get(sorted.len() / 2).copied()
     }

@@ -107,14 +107,14 @@ impl Weather {
     /// heartbeats, even if some are lost on the way. `None` while the round trip is not known.
     pub(crate) fn silence(&self, id: u64) -> Option<Duration> {
         self.of(id, |link| {
-            link.round_trip.median()?;
+            link.round_trip.last()?;
             Some(6 * link.round_trip.smoothed() + 4 * link.round_trip.deviation())
         })
     }
 
     /// A time that few round trips to a peer exceed; `None` before the first.
     pub(crate) fn bound(&self, id: u64) -> Option<Duration> {
-        self.of(id, |link| link.round_trip.median().map(|_| link.round_trip.bound()))
+        self.of(id, |link| link.round_trip.last().map(|_| link.round_trip.bound()))
     }
 
     /// The time after which a message that needs no disk counts as lost: few round trips take this long, even if a
