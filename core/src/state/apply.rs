@@ -295,8 +295,8 @@ impl State {
 
     /// The latest end of a window whose worker id was given to another process before its holder gave it back; 0 before
     /// the first such window, and below the third level.
-    pub fn given_on_ms(&self) -> u64 {
-        self.workers.given_on_ms()
+    pub fn reassigned_until_ms(&self) -> u64 {
+        self.workers.reassigned_until_ms()
     }
 
     /// Every worker id that was ever used, in order.

@@ -67,8 +67,8 @@ pub(crate) enum Section<L, W, A, S, B, P, K> {
     Root(RootKey),
     /// How late a period may begin that begins higher than usual.
     PeriodsBefore(PeriodsBefore),
-    /// When the last window ends whose worker id was given on before its holder gave it back.
-    GivenOn(u64),
+    /// The latest end of a window whose worker id was reassigned before its holder gave it back.
+    ReassignedUntil(u64),
     /// How many ids a grab reserves at most, of the tags that have such a bound.
     StepBounds(Vec<B>),
     /// Below which no lease of a pool begins.
@@ -175,13 +175,13 @@ impl FrozenState {
         });
         let bounds = workers.bounds();
         let bounds = (*bounds != WindowBounds::default()).then(|| Section::Bounds(bounds.clone()));
-        let given_on_ms = Some(workers.given_on_ms()).filter(|given_on_ms| *given_on_ms > 0);
+        let reassigned = Some(workers.reassigned_until_ms()).filter(|until_ms| *until_ms > 0);
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
         let advance = (*advance > 0).then_some(Section::Advance(*advance));
         let root = root.clone().map(Section::Root);
         let before = Some(*periods_before).filter(|before| *before != PeriodsBefore::default());
         let third = root.into_iter().chain(before.map(Section::PeriodsBefore));
-        let third = third.chain(given_on_ms.map(Section::GivenOn));
+        let third = third.chain(reassigned.map(Section::ReassignedUntil));
         let mut bounded = step_bounds.after(None).peekable();
         let bounded = iter::from_fn(move || {
             bounded.peek()?;
@@ -272,9 +272,9 @@ impl Restorer {
                 let was = mem::replace(&mut state.periods_before, before);
                 was == PeriodsBefore::default() && before != was
             })?,
-            Section::GivenOn(until_ms) => self.take_third(|state| {
-                let was_ms = state.workers.given_on_ms();
-                state.workers.note_given_on(until_ms);
+            Section::ReassignedUntil(until_ms) => self.take_third(|state| {
+                let was_ms = state.workers.reassigned_until_ms();
+                state.workers.note_reassigned(until_ms);
                 was_ms == 0 && until_ms > 0
             })?,
             Section::StepBounds(chunk) => {

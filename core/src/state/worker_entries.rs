@@ -65,10 +65,10 @@ pub(crate) struct WorkerEntries {
     /// The bounds of all windows. A snapshot has a separate section for them.
     #[serde(skip)]
     bounds: WindowBounds,
-    /// When the last window ends whose worker id was given on before its holder gave it back, from the third level on;
-    /// 0 before the first. A snapshot has a separate section for it, too.
+    /// The latest end of a window whose worker id was assigned to another process before its holder gave it back; 0 if
+    /// there was none since the cluster has the third level. A snapshot has a separate section for it, too.
     #[serde(skip)]
-    given_on_ms: u64,
+    reassigned_until_ms: u64,
 }
 
 impl WorkerEntries {
@@ -89,13 +89,13 @@ impl WorkerEntries {
         &mut self.bounds
     }
 
-    pub(super) fn given_on_ms(&self) -> u64 {
-        self.given_on_ms
+    pub(super) fn reassigned_until_ms(&self) -> u64 {
+        self.reassigned_until_ms
     }
 
-    /// Notes that a worker id was given on, and that its previous window ends at this millisecond.
-    pub(super) fn note_given_on(&mut self, fence_ms: u64) {
-        self.given_on_ms = self.given_on_ms.max(fence_ms);
+    /// Records that a worker id was reassigned, and that its previous window ends at `fence_ms`.
+    pub(super) fn note_reassigned(&mut self, fence_ms: u64) {
+        self.reassigned_until_ms = self.reassigned_until_ms.max(fence_ms);
     }
 
     pub(super) fn reports(&self) -> &BTreeMap<u64, ClockReport> {
@@ -166,7 +166,7 @@ impl WorkerEntries {
         entry.grant(node_id, nonce, room.start_ms, room.end_ms);
         let window = entry.window(worker_id);
         if let (Some(fence_ms), true) = (held_until_ms, level >= ROOT_KEY) {
-            self.note_given_on(fence_ms);
+            self.note_reassigned(fence_ms);
         }
         window
     }
@@ -217,7 +217,7 @@ impl WorkerEntries {
             reports: _,
             bounds,
             // Windows of the old cluster; all of them lie below the floor.
-            given_on_ms: _,
+            reassigned_until_ms: _,
         } = self;
         bounds.rise(floor_ms);
     }

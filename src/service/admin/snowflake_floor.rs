@@ -75,12 +75,12 @@ impl ClusterService {
         refresh(&self.replica, Consistency::Linearizable).await?;
         let deadline = answered_by.min(Instant::now() + NOTED_MAX);
         loop {
-            let (windows, given_on_ms) = self.windows_below(floor_ms);
-            if windows.is_empty() && given_on_ms.is_none() {
+            let (windows, reassigned_until_ms) = self.windows_below(floor_ms);
+            if windows.is_empty() && reassigned_until_ms.is_none() {
                 return Ok(SnowflakeFloor { floor_ms });
             }
             if Instant::now() > deadline {
-                return Err(Error::unavailable(waiting(floor_ms, &windows, given_on_ms)));
+                return Err(Error::unavailable(waiting(floor_ms, &windows, reassigned_until_ms)));
             }
             sleep(LOOK_INTERVAL).await;
         }
@@ -92,10 +92,10 @@ impl ClusterService {
         let now_ms = self.replica.node().median_now_ms().unwrap_or(0);
         let skew_ms_max = self.snowflakes.skew_ms_max();
         let is_open = |fence_ms: u64| fence_ms.saturating_add(skew_ms_max) > now_ms;
-        let (mut rows, given_on_ms) =
-            self.replica.read(|state| (state.windows_below(floor_ms), state.given_on_ms()));
+        let (mut rows, reassigned_until_ms) =
+            self.replica.read(|state| (state.windows_below(floor_ms), state.reassigned_until_ms()));
         rows.retain(|row| is_open(row.fence_ms));
-        (rows, Some(given_on_ms).filter(|ends_ms| is_open(*ends_ms)))
+        (rows, Some(reassigned_until_ms).filter(|ends_ms| is_open(*ends_ms)))
     }
 
     /// Refuses a floor far ahead, below which the cluster has no snowflake ids to give until that time comes.
@@ -118,7 +118,7 @@ impl ClusterService {
 }
 
 /// Which nodes keep a floor from being reached.
-fn waiting(floor_ms: u64, windows: &[WorkerRow], given_on_ms: Option<u64>) -> String {
+fn waiting(floor_ms: u64, windows: &[WorkerRow], reassigned_until_ms: Option<u64>) -> String {
     let mut text = format!("the snowflake floor is raised to {}, and", rfc3339(floor_ms));
     for (at, row) in windows.iter().take(NAMED_MAX).enumerate() {
         let and = if at > 0 { "; and" } else { "" };
@@ -135,7 +135,7 @@ fn waiting(floor_ms: u64, windows: &[WorkerRow], given_on_ms: Option<u64>) -> St
         // As above.
         let _ = write!(text, "; and {more} more");
     }
-    if let Some(ends_ms) = given_on_ms {
+    if let Some(ends_ms) = reassigned_until_ms {
         let and = if windows.is_empty() { "" } else { "; and" };
         let ends = rfc3339(ends_ms);
         // As above.

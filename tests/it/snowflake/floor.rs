@@ -120,7 +120,7 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
 
 /// When the floor is requested, its worker id belongs to another node; and a clock may be two seconds behind.
 #[test]
-fn a_window_is_waited_for_whose_worker_id_was_given_on() {
+fn a_window_is_waited_for_if_its_worker_id_was_reassigned() {
     let flags = ["--snowflake-window", "3s", "--snowflake-workers", "7"];
     let mut cluster = mintleaf().prepare(3, &flags);
     cluster.start_all();
@@ -133,7 +133,7 @@ fn a_window_is_waited_for_whose_worker_id_was_given_on() {
     cluster.kill(holder);
     let asked = cluster.others(holder)[0];
     let mut fence_ms = 0;
-    eventually("the worker id to be given on", secs(20), || {
+    eventually("the worker id to be reassigned", secs(20), || {
         let (now_held_by, ends_ms) = holder_of(&cluster, asked)?;
         if now_held_by == holder {
             fence_ms = ends_ms;

@@ -236,7 +236,7 @@ fn shapes_without_their_level_or_their_tags_are_refused() {
     assert!(refusal(&twice).contains("the names of its shapes do not ascend"));
 }
 
-/// A root key, the stamp that decides which periods begin higher, and the end of a window whose worker id was given on.
+/// A root key, the stamp that decides which periods begin higher, and the end of a window whose worker id was reassigned.
 #[test]
 fn what_level_three_brings_keeps_its_bytes() {
     let by = Raise { all: 9, root: Some(RootKey([0xab; 32])), ..Raise::default() };

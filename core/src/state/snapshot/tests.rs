@@ -87,8 +87,11 @@ fn what_the_third_level_has_is_refused_below_it_and_twice() {
     let level = |number| Section::Level(Level::new(number, "0.3.0"));
     let mut before = PeriodsBefore::default();
     before.await_stamp();
-    let sections: [fn(PeriodsBefore) -> SectionRead; 3] =
-        [|_| Section::Root(RootKey([7; 32])), Section::PeriodsBefore, |_| Section::GivenOn(5)];
+    let sections: [fn(PeriodsBefore) -> SectionRead; 3] = [
+        |_| Section::Root(RootKey([7; 32])),
+        Section::PeriodsBefore,
+        |_| Section::ReassignedUntil(5),
+    ];
     let why = "a section of the third level comes twice, empty, or below that level";
     for section in sections {
         for (number, times) in [(2, 1), (3, 2)] {

@@ -155,17 +155,20 @@ fn windows_reach_below_a_floor_until_their_holders_lift_or_release_them() {
 }
 
 #[test]
-fn a_window_is_remembered_whose_worker_id_was_given_on_before_it_was_given_back() {
+fn the_end_of_a_window_is_remembered_if_its_worker_id_was_reassigned_before_it_was_given_back() {
     let raise = Command::RaiseLevel { to: 3, version: "0.3.0".to_owned() };
     // Below the level that has it, nothing is remembered.
     for (to, remembered_ms) in [(2, 0), (3, START_MS + WINDOW_MS)] {
         let mut state = with_rules();
         state.apply(START_MS, &Command::RaiseLevel { to, version: "0.3.0".to_owned() });
         state.apply(START_MS, &acquire(1, Some(2), WINDOW_MS));
-        assert_eq!(state.given_on_ms(), 0);
+        assert_eq!(state.reassigned_until_ms(), 0);
         state.apply(START_MS + WINDOW_MS, &acquire(2, Some(2), WINDOW_MS));
         let read = read_snapshot(written(&state).as_slice()).unwrap();
-        assert_eq!((state.given_on_ms(), read.given_on_ms()), (remembered_ms, remembered_ms));
+        assert_eq!(
+            (state.reassigned_until_ms(), read.reassigned_until_ms()),
+            (remembered_ms, remembered_ms)
+        );
     }
     let mut state = with_rules();
     state.apply(START_MS, &raise);
@@ -173,11 +176,11 @@ fn a_window_is_remembered_whose_worker_id_was_given_on_before_it_was_given_back(
     let unused_from_ms = START_MS + 400;
     state.apply(START_MS, &Command::ReleaseWorker { worker_id: 2, nonce: 1, unused_from_ms });
     state.apply(START_MS + 400, &acquire(2, Some(2), WINDOW_MS));
-    assert_eq!(state.given_on_ms(), 0, "its holder gave it back");
+    assert_eq!(state.reassigned_until_ms(), 0, "its holder gave it back");
     // The floor lies ahead, so the next holder's window begins there, and this one's has not ended.
     state.apply(START_MS + 500, &raise_floor(START_MS + 1_450));
     state.apply(START_MS + 500, &acquire(3, Some(2), WINDOW_MS));
-    assert_eq!(state.given_on_ms(), START_MS + 1_400);
+    assert_eq!(state.reassigned_until_ms(), START_MS + 1_400);
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
