@@ -2,10 +2,13 @@
 //!
 //! The rules are the real ones, [`LeasePools`]. The world around them is as bad as it gets. Stamps of entries are
 //! arbitrary, and so are the programs' clocks: a program stamps any millisecond of its lease at any time, long after
-//! the lease has ended by all clocks. A command may be applied late, and again after its answer; its answer may be lost. A
-//! copy may be taken at any time, and become the state of a new cluster, which the programs go on to ask.
+//! the lease has ended by all clocks. So a stamp is no step of its own: in each world every program may have stamped all
+//! that it holds, and how much it did stamp is decided when it gives its lease back. A command may be applied late, and
+//! again after its answer; its answer may be lost. A copy may be taken at any time, and become the state of a new cluster,
+//! which the programs go on to ask.
 //!
-//! The specification (`specification.rs`) must allow each step. The simulation is judged by the same specification.
+//! The specification (`specification.rs`) must allow each step and each stamp. The simulation is judged by the same
+//! specification.
 //!
 //! The other [`Design`]s are known to be wrong, and the same search finds their repeated milliseconds.
 
@@ -31,7 +34,7 @@ const PROGRAMS: usize = 2;
 /// How many leases each program asks for at most.
 const LEASES_MAX: u8 = 2;
 /// As deep as the longest way to a repeated millisecond that is known of the wrong designs.
-const STEPS_MAX: usize = 10;
+const STEPS_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Design {
@@ -62,8 +65,8 @@ struct World {
     sent: BTreeSet<Sent>,
     copy: Option<LeasePools>,
     is_restored: bool,
-    stamped: BTreeSet<u64>,
-    is_repeated: bool,
+    /// The milliseconds that programs stamped before they gave their leases back, each from and up to one, in order.
+    stamped: Vec<(u64, u64)>,
     lines: Lines<u16, u128>,
     /// Whether the specification refused a step.
     is_refused: bool,
@@ -82,8 +85,8 @@ struct Program {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Held {
     name: u128,
-    /// The first millisecond above all that were stamped.
-    next_ms: u64,
+    /// The first millisecond that it may not have stamped before.
+    from_ms: u64,
     until_ms: u64,
 }
 
@@ -110,7 +113,6 @@ enum Step {
     StopWaiting(usize),
     /// A command is applied with a stamp.
     Apply(Sent, u64, Then),
-    Stamp(usize, u64),
     TakeCopy,
     Restore,
 }
@@ -127,10 +129,20 @@ enum Then {
 
 const THENS: [Then; 3] = [Then::Answered, Then::Repeated, Then::AnsweredAndRepeated];
 
+impl Held {
+    /// All of it below `end_ms` is used.
+    fn use_of(&self, end_ms: u64) -> specification::Step<u16, u128> {
+        specification::Step::Use { line: 0, grant: self.name, numbers: self.from_ms..end_ms }
+    }
+}
+
 struct Cluster(Design);
 
 impl Cluster {
-    fn send(&self, world: &mut World, program: usize, what: What) -> bool {
+    fn send(&self, world: &mut World, program: usize, what: What) -> Option<()> {
+        if let What::GiveBack { unused_from_ms, .. } = what {
+            self.stamp(world, program, unused_from_ms)?;
+        }
         let sender = &mut world.programs[program];
         match what {
             What::Lease => {
@@ -141,16 +153,45 @@ impl Cluster {
             What::GiveBack { .. } if self.0 == Design::StampsWhileGivingBack => {}
             What::GiveBack { .. } => sender.held = None,
         }
-        world.sent.insert(Sent { program, lease: sender.leases, what })
+        world.sent.insert(Sent { program, lease: sender.leases, what });
+        Some(())
     }
 
-    fn stamp(&self, world: &mut World, program: usize, ms: u64) -> Option<()> {
-        world.is_repeated |= !world.stamped.insert(ms);
+    /// A program has stamped all of its lease below `end_ms` by now.
+    fn stamp(&self, world: &mut World, program: usize, end_ms: u64) -> Option<()> {
         let held = world.programs[program].held.as_mut()?;
-        held.next_ms = ms + 1;
-        let used = specification::Step::Use { line: 0, grant: held.name, numbers: ms..ms + 1 };
-        world.is_refused |= world.lines.step(used).is_err();
+        if end_ms > held.from_ms {
+            world.is_refused |= world.lines.step(held.use_of(end_ms)).is_err();
+            world.stamped.push((held.from_ms, end_ms));
+            world.stamped.sort_unstable();
+            held.from_ms = end_ms;
+        }
         Some(())
+    }
+
+    /// One past the last millisecond that the holder of a lease stamps.
+    fn end_ms(&self, held: &Held) -> u64 {
+        held.until_ms + u64::from(self.0 == Design::StampsPastTheEnd)
+    }
+
+    /// Whether two programs may have stamped one millisecond, or one of them twice.
+    fn is_repeated(&self, world: &World) -> bool {
+        let held = world.programs.iter().filter_map(|program| program.held.as_ref());
+        let may_stamp = held.map(|held| (held.from_ms, self.end_ms(held)));
+        let stamps = may_stamp.filter(|(from_ms, end_ms)| from_ms < end_ms);
+        let mut stamps: Vec<(u64, u64)> = stamps.chain(world.stamped.iter().copied()).collect();
+        stamps.sort_unstable();
+        stamps.windows(2).any(|pair| pair[1].0 < pair[0].1)
+    }
+
+    /// Whether the specification refused a step, or refuses what a program may stamp.
+    fn is_refused(&self, world: &World) -> bool {
+        let mut held = world.programs.iter().filter_map(|program| program.held.as_ref());
+        let is_refused = |held: &Held| {
+            let may_stamp = self.end_ms(held) > held.from_ms;
+            may_stamp && world.lines.clone().step(held.use_of(self.end_ms(held))).is_err()
+        };
+        world.is_refused || held.any(is_refused)
     }
 
     fn apply(&self, world: &mut World, sent: Sent, now_ms: u64, then: Then) {
@@ -200,7 +241,7 @@ impl Cluster {
             Some(held) => held.until_ms = fence_ms,
             None => {
                 let name = self.name(self.nonce(sent), floor_ms);
-                receiver.held = Some(Held { name, next_ms: floor_ms, until_ms: fence_ms });
+                receiver.held = Some(Held { name, from_ms: floor_ms, until_ms: fence_ms });
             }
         }
     }
@@ -260,8 +301,7 @@ impl Model for Cluster {
             sent: BTreeSet::new(),
             copy: None,
             is_restored: false,
-            stamped: BTreeSet::new(),
-            is_repeated: false,
+            stamped: Vec::new(),
             lines: Lines::default(),
             is_refused: false,
         }]
@@ -283,18 +323,14 @@ impl Model for Cluster {
         // Programs differ in their names alone, so the first of them is the one that asks first.
         let has_asked_before = |at: usize| world.programs[..at].iter().all(|one| one.leases > 0);
         for (at, program) in world.programs.iter().enumerate() {
-            if let Some(Held { next_ms, until_ms, .. }) = program.held {
-                let past = u64::from(self.0 == Design::StampsPastTheEnd);
-                // The first and the last one that are left: what lies between is like either.
-                let ends: BTreeSet<u64> = [next_ms, until_ms + past - 1].into();
-                let may = ends.into_iter().filter(|ms| (next_ms..until_ms + past).contains(ms));
-                steps.extend(may.map(|ms| Step::Stamp(at, ms)));
-            }
             if program.awaits.is_some() {
                 steps.push(Step::StopWaiting(at));
-            } else if let Some(Held { name, next_ms, .. }) = program.held {
-                let give_back = What::GiveBack { name, unused_from_ms: next_ms };
-                steps.extend([What::Renew { name }, give_back].map(|what| Step::Send(at, what)));
+            } else if let Some(Held { name, from_ms, until_ms }) = program.held {
+                steps.push(Step::Send(at, What::Renew { name }));
+                // None of it was stamped, the first millisecond, or all: whatever lies between is like the second.
+                let ends: BTreeSet<u64> = [from_ms, until_ms.min(from_ms + 1), until_ms].into();
+                let give_back = |unused_from_ms| What::GiveBack { name, unused_from_ms };
+                steps.extend(ends.into_iter().map(|end_ms| Step::Send(at, give_back(end_ms))));
             } else if program.leases < LEASES_MAX && has_asked_before(at) {
                 steps.push(Step::Send(at, What::Lease));
             }
@@ -307,10 +343,9 @@ impl Model for Cluster {
     fn next_state(&self, last: &World, step: Step) -> Option<World> {
         let mut world = last.clone();
         match step {
-            Step::Send(program, what) => drop(self.send(&mut world, program, what)),
+            Step::Send(program, what) => self.send(&mut world, program, what)?,
             Step::StopWaiting(program) => world.programs[program].awaits = None,
             Step::Apply(sent, stamp_ms, then) => self.apply(&mut world, sent, stamp_ms, then),
-            Step::Stamp(program, ms) => self.stamp(&mut world, program, ms)?,
             Step::TakeCopy => world.copy = Some(world.pools.clone()),
             Step::Restore => self.restore(&mut world)?,
         }
@@ -319,10 +354,14 @@ impl Model for Cluster {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("no millisecond twice", |_, world: &World| !world.is_repeated),
-            Property::always("specified", |_, world: &World| !world.is_refused),
+            Property::always("no millisecond twice", |it: &Self, world| !it.is_repeated(world)),
+            Property::always("specified", |it: &Self, world| !it.is_refused(world)),
             Property::sometimes("a lease of a restored cluster", |_, world: &World| {
-                world.stamped.iter().any(|ms| *ms > AHEAD_MS_MAX)
+                world
+                    .programs
+                    .iter()
+                    .flat_map(|one| one.held)
+                    .any(|held| held.from_ms > AHEAD_MS_MAX)
             }),
         ]
     }
