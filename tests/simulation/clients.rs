@@ -53,6 +53,8 @@ pub(crate) struct Clients {
     /// Whether programs ask registers and lease worker ids, besides all else.
     has_programs: bool,
     promises: Mutex<BTreeMap<String, Promise>>,
+    /// Whether the snowflake floor is raised no more.
+    leaves_the_floor: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -67,8 +69,17 @@ impl Clients {
         random: Random,
         has_programs: bool,
     ) -> Arc<Self> {
-        let (promises, stopping) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { machines, oracle, trace, random, has_programs, promises, stopping })
+        let (promises, leaves_the_floor, stopping) = Default::default();
+        Arc::new(Self {
+            machines,
+            oracle,
+            trace,
+            random,
+            has_programs,
+            promises,
+            leaves_the_floor,
+            stopping,
+        })
     }
 
     /// Starts all clients.
@@ -86,6 +97,12 @@ impl Clients {
             }
         }
         clients
+    }
+
+    /// Makes the clients raise the snowflake floor no more. A node needs two commits after each raise until it has a
+    /// window again, and on very slow disks that takes longer than the time to the next raise.
+    pub(crate) fn leave_the_floor(&self) {
+        self.leaves_the_floor.store(true, Ordering::Relaxed);
     }
 
     /// Makes the clients end after their current calls.
@@ -197,6 +214,9 @@ impl Clients {
 
     /// Raises the snowflake floor to a time around now. From then on the oracle judges what is given.
     async fn raise_floor(&self, serving: &Serving) -> Outcome {
+        if self.leaves_the_floor.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let time_ms = (self.machines[0].site.now_ms() + FLOOR_AHEAD_MS_MAX)
             .saturating_sub(self.random.within(0..10_000));
         let id = self.oracle.format().encode(IdParts { time_ms, worker_id: 0, sequence: 0 });

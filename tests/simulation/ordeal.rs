@@ -123,6 +123,9 @@ impl Ordeal {
         let faults = Faults::new(site, machines, self.random("faults"));
         faults.inject(Instant::now() + Duration::from_secs(seconds)).await;
         faults.heal().await;
+        if !self.site.sky.now().is_mild() {
+            clients.leave_the_floor();
+        }
         self.serves_within(HEALING_MAX, clients).await;
         clients.stop();
         drop(running.join_all().await);
