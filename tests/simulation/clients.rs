@@ -154,8 +154,10 @@ impl Clients {
             92..94 => ("delete shared", self.delete_shared(serving, tag).await),
             94..97 => ("update", self.update(serving, tag).await),
             97..98 => ("protect", self.protect(serving, tag).await),
-            98 => ("raise the floor", self.raise_floor(serving).await),
-            99 => ("read", self.read(serving).await),
+            98 if !self.leaves_the_floor.load(Ordering::Relaxed) => {
+                ("raise the floor", self.raise_floor(serving).await)
+            }
+            98..100 => ("read", self.read(serving).await),
             100..115 => ("strict", self.strict(serving, count).await),
             115..130 => ("sequence", self.sequence(serving).await),
             _ => ("periods", self.periods(serving, count).await),
@@ -214,9 +216,6 @@ impl Clients {
 
     /// Raises the snowflake floor to a time around now. From then on the oracle judges what is given.
     async fn raise_floor(&self, serving: &Serving) -> Outcome {
-        if self.leaves_the_floor.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let time_ms = (self.machines[0].site.now_ms() + FLOOR_AHEAD_MS_MAX)
             .saturating_sub(self.random.within(0..10_000));
         let id = self.oracle.format().encode(IdParts { time_ms, worker_id: 0, sequence: 0 });

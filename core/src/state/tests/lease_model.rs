@@ -31,6 +31,8 @@ const STOPPED_MS: u64 = 5;
 /// Stamps of the new cluster's entries: while old leases last, and long after.
 const STAMPS_AFTER_MS: [u64; 2] = [STOPPED_MS, STOPPED_MS + AHEAD_MS_MAX];
 const PROGRAMS: usize = 2;
+/// Of a lease that is longer, a program stamps all or less than this.
+const STAMPED_MS_MAX: u64 = 8;
 /// How many leases each program asks for at most.
 const LEASES_MAX: u8 = 2;
 /// As deep as the longest way to a repeated millisecond that is known of the wrong designs.
@@ -174,24 +176,26 @@ impl Cluster {
         held.until_ms + u64::from(self.0 == Design::StampsPastTheEnd)
     }
 
+    /// The leases of which something may yet be stamped, each with its end.
+    fn may_stamp<'a>(&'a self, world: &'a World) -> impl Iterator<Item = (&'a Held, u64)> {
+        let held = world.programs.iter().filter_map(|program| program.held.as_ref());
+        let with_ends = held.map(|held| (held, self.end_ms(held)));
+        with_ends.filter(|(held, end_ms)| held.from_ms < *end_ms)
+    }
+
     /// Whether two programs may have stamped one millisecond, or one of them twice.
     fn is_repeated(&self, world: &World) -> bool {
-        let held = world.programs.iter().filter_map(|program| program.held.as_ref());
-        let may_stamp = held.map(|held| (held.from_ms, self.end_ms(held)));
-        let stamps = may_stamp.filter(|(from_ms, end_ms)| from_ms < end_ms);
-        let mut stamps: Vec<(u64, u64)> = stamps.chain(world.stamped.iter().copied()).collect();
+        let may_stamp = self.may_stamp(world).map(|(held, end_ms)| (held.from_ms, end_ms));
+        let mut stamps: Vec<(u64, u64)> = may_stamp.chain(world.stamped.iter().copied()).collect();
         stamps.sort_unstable();
         stamps.windows(2).any(|pair| pair[1].0 < pair[0].1)
     }
 
     /// Whether the specification refused a step, or refuses what a program may stamp.
     fn is_refused(&self, world: &World) -> bool {
-        let mut held = world.programs.iter().filter_map(|program| program.held.as_ref());
-        let is_refused = |held: &Held| {
-            let may_stamp = self.end_ms(held) > held.from_ms;
-            may_stamp && world.lines.clone().step(held.use_of(self.end_ms(held))).is_err()
-        };
-        world.is_refused || held.any(is_refused)
+        let refuses =
+            |(held, end_ms): (&Held, u64)| world.lines.clone().step(held.use_of(end_ms)).is_err();
+        world.is_refused || self.may_stamp(world).any(refuses)
     }
 
     fn apply(&self, world: &mut World, sent: Sent, now_ms: u64, then: Then) {
@@ -327,10 +331,11 @@ impl Model for Cluster {
                 steps.push(Step::StopWaiting(at));
             } else if let Some(Held { name, from_ms, until_ms }) = program.held {
                 steps.push(Step::Send(at, What::Renew { name }));
-                // None of it was stamped, the first millisecond, or all: whatever lies between is like the second.
-                let ends: BTreeSet<u64> = [from_ms, until_ms.min(from_ms + 1), until_ms].into();
+                // None of it was stamped, some, or all. Only wrong designs renew by more than a few milliseconds.
+                let some = from_ms..until_ms.min(from_ms + STAMPED_MS_MAX);
                 let give_back = |unused_from_ms| What::GiveBack { name, unused_from_ms };
-                steps.extend(ends.into_iter().map(|end_ms| Step::Send(at, give_back(end_ms))));
+                let ends = some.chain([until_ms]);
+                steps.extend(ends.map(|end_ms| Step::Send(at, give_back(end_ms))));
             } else if program.leases < LEASES_MAX && has_asked_before(at) {
                 steps.push(Step::Send(at, What::Lease));
             }
