@@ -255,15 +255,10 @@ impl LeaseTask {
         match self.propose(command).await? {
             Response::Window { worker_id, floor_ms, fence_ms } => {
                 tracing::info!(worker_id, floor_ms, fence_ms, "holding a worker id");
-                let is_first = self.held.is_empty();
-                if is_first {
+                if self.held.is_empty() {
                     self.renew_at = Instant::now() + self.until_renewal();
                 }
                 self.install(Window { worker_id, floor_ms, fence_ms }, nonce);
-                if is_first {
-                    // The node gives snowflakes from here on, so it is ready before the rest of this turn.
-                    self.report_status(LeaseStatus::InOrder);
-                }
                 Ok(())
             }
             Response::NoWorkerFree { free_from_ms } => {

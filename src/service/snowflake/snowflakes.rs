@@ -212,7 +212,9 @@ impl Snowflakes {
                  they go on when it returns, or at once after a restart of this node"
             ));
         }
-        if status == LeaseStatus::InOrder {
+        // A caller that was given an id finds the node ready, though its first turn has not come to an end.
+        let has_started = status == LeaseStatus::Starting && remaining_ms > 0;
+        if status == LeaseStatus::InOrder || has_started {
             return;
         }
         readiness.ready &= !matches!(status, LeaseStatus::Starting | LeaseStatus::Skewed { .. });

@@ -124,6 +124,15 @@ async fn more_than_a_window_holds_is_overload_while_the_clock_is_right() {
     assert!(node.readiness().ready);
 }
 
+#[test]
+fn a_node_is_ready_with_its_first_window_and_not_before() {
+    let node = holding(100);
+    node.snowflakes.report(LeaseStatus::Starting);
+    assert_eq!(node.readiness(), Readiness { ready: true, reasons: Vec::new() });
+    node.clock.pass(150);
+    assert!(!node.readiness().ready);
+}
+
 #[tokio::test]
 async fn a_wrong_clock_takes_the_node_out_of_rotation_and_is_named() {
     let node = holding(100);

@@ -45,7 +45,7 @@ class TlsTest {
         assertEquals(2, client.nextId("orders"));
         // A node is ready once it holds a worker id too, which may be later than its first id of a tag.
         assertTrue(client.nextSnowflake() > 0);
-        assertTrue(client.isReady());
+        assertEquals(Collections.singletonMap(urls.get(0), MintleafClient.READY), client.readiness());
         assertEquals("forbidden", assertThrows(MintleafException.class, () -> client.nextId("salaries")).code());
       }
       try (MintleafClient client = builder.trustStore(store, PASSWORD).token("guessed").build()) {
