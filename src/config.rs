@@ -45,7 +45,7 @@ mod toml_lists;
 pub use args::{DevArgs, LogFormat, LogLevel, PlaceArgs, ServeArgs, ServiceArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
-pub use defaults::{REGISTER_KEYS_MAX_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
+pub use defaults::{REGISTER_KEYS_MAX_DEFAULT, TAGS_MAX_DEFAULT};
 pub use dev::DevConfig;
 pub use error::ConfigError;
 pub use log_settings::LogSettings;

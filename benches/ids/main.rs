@@ -47,7 +47,7 @@ fn rules(criterion: &mut Criterion) {
     });
 
     // The clock stands still. Ids run ahead of it by a millisecond for every 4,096.
-    let format = Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's");
+    let format = Format::LEAF;
     let mut generator = Generator::new(format, u64::MAX, 1);
     let fence_ms = format.times_ms().end;
     generator.install(Window { worker_id: 1, floor_ms: NOW_MS, fence_ms });

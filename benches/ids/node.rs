@@ -8,9 +8,9 @@ use mintleaf::machine::clock::SystemClock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, ServiceSettings, Services, TagSpec};
 use mintleaf_core::limits::STEP_MAX;
-use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_core::tag::BizTag;
-use mintleaf_raft::{Options, Security, Tuning};
+use mintleaf_raft::Options;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::{Builder, Runtime};
@@ -20,8 +20,6 @@ use tokio::time::{sleep, timeout};
 pub(crate) const TAG: &str = "orders";
 /// The first id. All ids have as many digits, so all answers have the same length.
 const START: u64 = 1_000_000_000_000;
-/// The address of a node without sockets.
-const NOWHERE: &str = "127.0.0.1:1";
 /// How many bytes may be under way in each direction.
 const WINDOW: usize = 1 << 20;
 /// An answer is complete when no byte has followed for this long.
@@ -46,7 +44,7 @@ impl Node {
 async fn open(dir: &TempDir) -> AssembledNode {
     let assembly = Assembly {
         clock: Arc::new(SystemClock::default()),
-        snowflake: snowflakes(),
+        snowflake: SnowflakeSettings::leaf(),
         nonce: 1,
         secret: 1,
         settings: ServiceSettings {
@@ -58,8 +56,9 @@ async fn open(dir: &TempDir) -> AssembledNode {
         },
         draw_key: || Ok([7; 32]),
     };
+    let options = Options::alone(1, dir.path().to_owned());
     let opened =
-        assemble(assembly, |state, clock| mintleaf_raft::Node::open(options(dir), state, clock));
+        assemble(assembly, |state, clock| mintleaf_raft::Node::open(options, state, clock));
     let node = opened.await.expect("the node opens");
     let Services { ids, tags, .. } = &node.services;
     let tag = BizTag::parse(TAG).expect("it is a name");
@@ -71,34 +70,6 @@ async fn open(dir: &TempDir) -> AssembledNode {
     }
     ids.take(TAG, 1).await.expect("there are ids");
     node
-}
-
-fn options(dir: &TempDir) -> Options {
-    Options {
-        node_id: 1,
-        data: dir.path().to_owned(),
-        fresh_store: 1,
-        boot_nonce: 1,
-        moved: false,
-        listen: None,
-        advertise_raft: Some(NOWHERE.to_owned()),
-        advertise_http: NOWHERE.to_owned(),
-        zone: String::new(),
-        peers: [(1, NOWHERE.to_owned())].into(),
-        join: None,
-        security: Security::Plain,
-        tuning: Tuning::default(),
-    }
-}
-
-fn snowflakes() -> SnowflakeSettings {
-    SnowflakeSettings {
-        format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's"),
-        pool: WorkerPool::all(Layout::LEAF),
-        window: Duration::from_secs(60),
-        max_clock_skew: Duration::from_secs(2),
-        worker_ids: Vec::new(),
-    }
 }
 
 /// A connection and the task that serves it, on one thread.

@@ -43,6 +43,17 @@ pub struct SnowflakeSettings {
 }
 
 impl SnowflakeSettings {
+    /// Leaf's layout and epoch, all of its worker ids, windows of a minute, and clocks within two seconds.
+    pub fn leaf() -> Self {
+        Self {
+            format: Format::LEAF,
+            pool: WorkerPool::all(Layout::LEAF),
+            window: Duration::from_secs(60),
+            max_clock_skew: Duration::from_secs(2),
+            worker_ids: Vec::new(),
+        }
+    }
+
     /// The rules of a cluster that this node forms.
     ///
     /// # Panics

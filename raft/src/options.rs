@@ -11,6 +11,9 @@ use openraft::{Config, SnapshotPolicy};
 use crate::error::NodeError;
 use crate::transport::Security;
 
+/// The address of a node that no other node reaches.
+const NOWHERE: &str = "127.0.0.1:1";
+
 /// The wall clock. The leader stamps entries with the median of the voters' clocks.
 pub trait Clock: Send + Sync + 'static {
     /// The time in Unix milliseconds; it may go back.
@@ -135,6 +138,25 @@ pub struct Options {
 }
 
 impl Options {
+    /// A node of tests and benchmarks, which is a cluster by itself. Its id stands for the random numbers too.
+    pub fn alone(node_id: u64, data: PathBuf) -> Self {
+        Self {
+            node_id,
+            data,
+            moved: false,
+            fresh_store: node_id.into(),
+            boot_nonce: node_id.into(),
+            listen: None,
+            advertise_raft: Some(NOWHERE.to_owned()),
+            advertise_http: NOWHERE.to_owned(),
+            zone: String::new(),
+            peers: [(node_id, NOWHERE.to_owned())].into(),
+            join: None,
+            security: Security::Plain,
+            tuning: Tuning::default(),
+        }
+    }
+
     /// The list of founders that this node was started with, in order; empty for a node that joins.
     pub(crate) fn founders(&self) -> String {
         let listed = self.peers.iter().map(|(id, address)| format!("{id}={address}"));

@@ -8,7 +8,6 @@ use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{cell, print_json, print_table, warn};
 use super::table::TextTable;
-use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::text::timestamp::rfc3339;
 
 /// The id, and the layout and epoch to read it by.
@@ -53,7 +52,7 @@ pub(super) async fn run(args: &DecodeArgs, connect: Connect) -> Result<(), Failu
 /// What the id says by the layout and the epoch that are given, or by the defaults of clusters.
 fn here(args: &DecodeArgs) -> Result<Value, Failure> {
     let layout = args.layout.unwrap_or(Layout::LEAF);
-    let epoch_ms = args.epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
+    let epoch_ms = args.epoch_ms.unwrap_or(Format::LEAF.epoch_ms());
     let format = Format::new(layout, epoch_ms)
         .map_err(|why| Failure::new(format!("--epoch-ms {epoch_ms} {why}")))?;
     let parts = format.decode(args.id).ok_or_else(|| {

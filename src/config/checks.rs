@@ -11,8 +11,7 @@ use super::args::ServeArgs;
 use super::byte_size;
 use super::defaults::{
     DRAIN_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, REGISTER_KEYS_MAX_DEFAULT, SEQUENCE_MEMORY_DEFAULT,
-    SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT,
-    TAGS_MAX_DEFAULT,
+    SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
 use crate::text::address::{PortRule, check_host_port, is_everywhere};
@@ -139,7 +138,7 @@ pub(super) fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigErr
     let text = args.snowflake_layout.as_deref();
     let layout = text.map_or(Ok(Layout::LEAF), str::parse);
     let layout = layout.map_err(|why| fault("snowflake-layout", why))?;
-    let epoch_ms = args.snowflake_epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
+    let epoch_ms = args.snowflake_epoch_ms.unwrap_or(Format::LEAF.epoch_ms());
     let format = Format::new(layout, epoch_ms).map_err(|why| fault("snowflake-epoch-ms", why))?;
     let window = duration(
         "snowflake-window",

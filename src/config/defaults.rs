@@ -15,8 +15,6 @@ pub const TAGS_MAX_DEFAULT: u64 = 10_000_000;
 pub(super) const SEQUENCE_MEMORY_DEFAULT: &str = "256MiB";
 /// How long a node makes snowflake ids without the quorum.
 pub(super) const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
-/// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.
-pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
 /// How far a node may be from the cluster's median clock and still make snowflake ids.
 pub(super) const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
 /// Log entries between two snapshots, and about how much of the log a start replays.

@@ -6,21 +6,17 @@ mod marks;
 mod mixed_up;
 mod shaped;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
-use mintleaf_raft::{Node, Options, StateMachine, Tuning};
+use mintleaf_core::snowflake::SnowflakeSettings;
+use mintleaf_raft::{Node, Options, StateMachine};
 use tempfile::TempDir;
 
-use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::machine::clock::{Clock, SystemClock};
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
 use crate::service::ServiceSettings;
-
-const NOWHERE: &str = "127.0.0.1:1";
 
 /// A node that is a cluster by itself and keeps at most `tags_max` names of tags. Its log drives what `drives` makes of
 /// its state.
@@ -42,11 +38,8 @@ async fn alone_by(
     let assembly = Assembly {
         clock,
         snowflake: SnowflakeSettings {
-            format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
-            pool: WorkerPool::all(Layout::LEAF),
             window: Duration::from_secs(1),
-            max_clock_skew: Duration::from_secs(2),
-            worker_ids: Vec::new(),
+            ..SnowflakeSettings::leaf()
         },
         nonce: 1,
         secret: 1,
@@ -59,25 +52,6 @@ async fn alone_by(
         },
         draw_key: || Ok([7; 32]),
     };
-    let options = options(1, dir.path().join("node"));
+    let options = Options::alone(1, dir.path().join("node"));
     assemble(assembly, |state, clock| Node::open(options, drives(state), clock)).await.unwrap()
-}
-
-/// The options of a node that is alone, and that no other node reaches.
-pub(crate) fn options(node_id: u64, data: PathBuf) -> Options {
-    Options {
-        node_id,
-        data,
-        fresh_store: node_id.into(),
-        boot_nonce: node_id.into(),
-        moved: false,
-        listen: None,
-        advertise_raft: Some(NOWHERE.to_owned()),
-        advertise_http: NOWHERE.to_owned(),
-        zone: String::new(),
-        peers: [(node_id, NOWHERE.to_owned())].into(),
-        join: None,
-        security: mintleaf_raft::Security::Plain,
-        tuning: Tuning::default(),
-    }
 }

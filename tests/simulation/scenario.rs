@@ -79,11 +79,11 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let window_s = if few { random.pick(&[1, 3]) } else { random.pick(&[3, 10, 60]) };
     let window_s = if climate.is_mild() { window_s } else { 60 };
     let snowflake = SnowflakeSettings {
-        format: Format::new(layout, 1_288_834_974_657).expect("a format"),
+        format: Format::new(layout, Format::LEAF.epoch_ms()).expect("a format"),
         pool: WorkerPool::all(layout),
         window: Duration::from_secs(window_s),
         max_clock_skew: Duration::from_millis(SKEW_MS_MAX),
-        worker_ids: Vec::new(),
+        ..SnowflakeSettings::leaf()
     };
     let oracle = Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format));
     let proves = Random::new(plan.seed, "proof").chance(50);

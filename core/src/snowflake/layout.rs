@@ -183,6 +183,9 @@ pub struct IdParts {
 }
 
 impl Format {
+    /// The layout and the epoch of Leaf and Twitter, so that ids go on where theirs ended.
+    pub const LEAF: Self = Self { layout: Layout::LEAF, epoch_ms: 1_288_834_974_657 };
+
     /// Ids of `layout` whose times count from `epoch_ms` (Unix milliseconds).
     ///
     /// # Errors
@@ -259,10 +262,8 @@ impl fmt::Display for Format {
 mod tests {
     use super::*;
 
-    const LEAF_EPOCH_MS: u64 = 1_288_834_974_657;
-
     fn format(layout: &str) -> Format {
-        Format::new(layout.parse().unwrap(), LEAF_EPOCH_MS).unwrap()
+        Format::new(layout.parse().unwrap(), Format::LEAF.epoch_ms()).unwrap()
     }
 
     #[test]
@@ -292,7 +293,8 @@ mod tests {
     #[test]
     fn a_split_worker_id_is_the_same_id_shown_in_two_parts() {
         let (whole, split) = (format("41+10+12"), format("41+5+5+12"));
-        let parts = IdParts { time_ms: LEAF_EPOCH_MS + 5, worker_id: 0b10110_00111, sequence: 9 };
+        let parts =
+            IdParts { time_ms: Format::LEAF.epoch_ms() + 5, worker_id: 0b10110_00111, sequence: 9 };
         assert_eq!(whole.encode(parts), split.encode(parts));
         assert_eq!(split.layout().split_worker(parts.worker_id), Some((0b10110, 0b00111)));
         assert_eq!(whole.layout().split_worker(parts.worker_id), None);

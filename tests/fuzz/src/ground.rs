@@ -10,11 +10,11 @@ use mintleaf::config::{REGISTER_KEYS_MAX_DEFAULT, TAGS_MAX_DEFAULT};
 use mintleaf::machine::clock::Clock;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, ServiceSettings, Services, TagSpec};
-use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
-    Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, Security, StateMachine,
-    Target, Transport, TransportError, Tuning,
+    Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, StateMachine, Target,
+    Transport, TransportError, Tuning,
 };
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
@@ -89,19 +89,11 @@ impl Site {
 
     fn options(&self, founders: &[u64]) -> Options {
         Options {
-            node_id: NODE_ID,
-            data: self.dir.path().to_owned(),
             fresh_store: STORE,
-            boot_nonce: 1,
-            moved: false,
-            listen: None,
             advertise_raft: Some("a:1".to_owned()),
-            advertise_http: "a:2".to_owned(),
-            zone: String::new(),
             peers: founders.iter().map(|id| (*id, format!("a:{id}"))).collect(),
-            join: None,
-            security: Security::Plain,
             tuning: Tuning { snapshot_entries: 100, keep_entries: 20, ..Tuning::default() },
+            ..Options::alone(NODE_ID, self.dir.path().to_owned())
         }
     }
 }
@@ -136,7 +128,7 @@ impl Service {
         let ends = Arc::clone(&transport);
         let assembly = Assembly {
             clock: Arc::clone(&site.clock) as _,
-            snowflake: snowflakes(),
+            snowflake: SnowflakeSettings::leaf(),
             nonce: 1,
             secret: 1,
             settings: ServiceSettings {
@@ -164,16 +156,6 @@ impl Service {
         // The node holds the transport, so the transport must no longer hold the node.
         drop(ends.door.lock().take());
         Self { services: node.services.clone(), _node: node }
-    }
-}
-
-fn snowflakes() -> SnowflakeSettings {
-    SnowflakeSettings {
-        format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's"),
-        pool: WorkerPool::all(Layout::LEAF),
-        window: Duration::from_secs(60),
-        max_clock_skew: Duration::from_secs(2),
-        worker_ids: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::service::{Actor, TagSpec};
-use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{MemberStatus, Role};
 use tokio::time::{sleep, timeout};
@@ -53,13 +53,7 @@ pub(super) struct Cast {
 impl Stage {
     pub(super) fn new(narrator: Arc<Narrator>, dir: &Path) -> Self {
         let trace = Arc::new(Trace::new(false));
-        let snowflake = SnowflakeSettings {
-            format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("a format"),
-            pool: WorkerPool::all(Layout::LEAF),
-            window: Duration::from_secs(60),
-            max_clock_skew: Duration::from_secs(2),
-            worker_ids: Vec::new(),
-        };
+        let snowflake = SnowflakeSettings::leaf();
         let sky = Arc::new(Sky::mild());
         let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"), true, Arc::clone(&sky));
         let site = Arc::new(Site {

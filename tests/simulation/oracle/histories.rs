@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mintleaf::service::{LastNumber, LeaseName, Registered};
 use mintleaf_core::sequence::{SequenceKey, section_of};
 use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
-use mintleaf_core::snowflake::{Format, Layout, WorkerPool};
+use mintleaf_core::snowflake::{Format, WorkerPool};
 use mintleaf_core::state::{
     Actor, Change, Command, PoolWorkers, Raise, Response, State, lease_name,
 };
@@ -346,7 +346,7 @@ pub(crate) fn judge_all() -> bool {
     let mut misjudged = 0;
     for History(name, tell, broken) in &HISTORIES {
         let trace = Arc::new(Trace::new(false));
-        let format = Format::new(Layout::LEAF, 1_288_834_974_657).expect("a format");
+        let format = Format::LEAF;
         tell(&Told(Oracle::new(Arc::clone(&trace), format)));
         let said = trace.violations();
         let is_right = match broken {

@@ -12,7 +12,6 @@ use super::*;
 use crate::machine::clock::SystemClock;
 use crate::replica::{NoListener, StateReplica};
 use crate::server::RaftClock;
-use crate::service::tests::options;
 
 /// Keeps what a member was asked.
 #[derive(Default)]
@@ -45,7 +44,7 @@ async fn a_member_takes_note_though_the_leader_has_no_answer() {
             listen: Some(listen),
             advertise_raft: None,
             peers: Clone::clone(&peers),
-            ..options(node_id, dir.path().join(node_id.to_string()))
+            ..Options::alone(node_id, dir.path().join(node_id.to_string()))
         };
         let state = Arc::new(StateReplica::new(|| Ok([7; 32]), Arc::new(NoListener)));
         let clock = Arc::new(RaftClock(Arc::new(SystemClock::default())));

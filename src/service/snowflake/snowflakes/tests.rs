@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mintleaf_core::snowflake::{Layout, WorkerPool};
+use mintleaf_core::snowflake::Layout;
 
 use super::*;
 
@@ -39,10 +39,8 @@ impl Clock for SetClock {
 fn settings(window: Duration) -> SnowflakeSettings {
     SnowflakeSettings {
         format: Format::new(Layout::LEAF, 0).unwrap(),
-        pool: WorkerPool::all(Layout::LEAF),
         window,
-        max_clock_skew: Duration::from_secs(2),
-        worker_ids: Vec::new(),
+        ..SnowflakeSettings::leaf()
     }
 }
 
