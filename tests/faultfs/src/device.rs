@@ -96,6 +96,12 @@ impl Device {
         Stats { failed: state.faults.failed, unsynced: state.disk.unsynced(), ..state.stats }
     }
 
+    /// How many bytes its files may still grow by.
+    pub fn bytes_free(&self) -> u64 {
+        let disk = &self.lock().disk;
+        disk.bytes_max().saturating_sub(disk.bytes_used())
+    }
+
     /// Writes all files, as programs read them now, into an empty directory.
     pub fn save(&self, to: &Path) -> io::Result<()> {
         self.lock().disk.save(to)

@@ -5,6 +5,7 @@
 //! - [`Control`] and [`serve_control`] are for a device in another process.
 //! - [`links`] are networks of nodes that are cut packet by packet.
 //! - [`campaign`] breaks the disks of a cluster under load, and has the history judged.
+//! - [`power_cut`] cuts the power of a writer on a real ext4, in an image.
 //!
 //! It works on Linux only, and all of it except [`Disk`] needs root; [`why_not`] names what is missing.
 #![cfg(target_os = "linux")]
@@ -20,6 +21,10 @@ mod fuse;
 mod glob;
 pub mod links;
 mod mount;
+pub mod power_cut;
+
+/// The exit code of a program that could not test anything on this machine.
+pub const SKIPPED: u8 = 77;
 
 pub use command::{COMMANDS, Command};
 pub use cut::{Cut, Flipped};

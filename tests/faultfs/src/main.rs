@@ -1,4 +1,5 @@
-//! `mintleaf-faultfs`: a disk with faults for another program, or a campaign against a cluster.
+//! `mintleaf-faultfs`: a disk with faults for another program, a campaign against a cluster, or power cuts of a
+//! real file system.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -20,10 +21,9 @@ mod linux {
 
     use clap::Parser;
     use mintleaf_faultfs::campaign::{self, Options};
-    use mintleaf_faultfs::{COMMANDS, Control, Device, Disk, Mounted, Strictness};
-
-    /// The exit code on a machine without root or FUSE: nothing was tested.
-    const SKIPPED: u8 = 77;
+    use mintleaf_faultfs::{
+        COMMANDS, Control, Device, Disk, Mounted, SKIPPED, Strictness, power_cut,
+    };
 
     /// Disks with faults.
     #[derive(Parser)]
@@ -79,6 +79,8 @@ mod linux {
             #[arg(long, default_value_t = 100)]
             snapshot_entries: u64,
         },
+        /// Cut the power of the log store, or of a node, on an ext4 in an image.
+        PowerCut(power_cut::Options),
     }
 
     pub(crate) fn main() -> ExitCode {
@@ -100,6 +102,7 @@ mod linux {
                     Options { binary, rounds, seed, snapshot_entries, strictness, directory, only };
                 run_campaign(&options)
             }
+            Cli::PowerCut(options) => power_cut::run(&options),
         };
         done.unwrap_or_else(|error| {
             eprintln!("error: {error}");

@@ -23,6 +23,7 @@
 //! | `process` | a process: its log, signals, exit code |
 //! | `binary` | the `mintleaf` binary, and the commands that run it |
 //! | `http` | the HTTP client: [`Client`] for async code, [`Api`] for all other code |
+//! | `interrupts` | signals that ask a program to end |
 //! | `resp` | a client of the Redis protocol |
 //! | `node` | one `mintleaf serve`: its ports, data directory, flags and process |
 //! | `cluster`, `dev` | several nodes; `mintleaf dev` |
@@ -42,6 +43,7 @@ mod cluster;
 mod dev;
 mod history;
 mod http;
+mod interrupts;
 mod load;
 mod node;
 mod port;
@@ -57,6 +59,7 @@ pub use cluster::{Cluster, Turn, known_leader};
 pub use dev::Dev;
 pub use history::{History, Op, Outcome, judge};
 pub use http::{Answer, Api, Client, NoAnswer, encoded};
+pub use interrupts::Interrupts;
 pub use load::{Load, TagWriter};
 pub use node::{Node, Serve, peers};
 pub use port::Port;
