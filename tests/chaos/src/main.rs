@@ -2,6 +2,7 @@
 //! links, processes, clocks and resources on a seeded schedule. Every operation is recorded and judged at the
 //! end. See the README of this crate.
 
+mod alerts;
 mod caller;
 mod campaign;
 mod client;
@@ -45,6 +46,8 @@ enum Command {
     Faults(Options),
     /// Slow links and disks that last, and how long everything takes with them
     Climates(climates::Options),
+    /// Every alert of the deployment, made to fire by a real fault under a real Prometheus
+    Alerts(alerts::Options),
     /// Programs that stamp with leased worker ids, for `faults --holders`
     #[command(hide = true)]
     Hold(holders::Options),
@@ -55,6 +58,7 @@ impl Command {
         match self {
             Self::Faults(options) => campaign::run(options).await,
             Self::Climates(options) => climates::run(options).await,
+            Self::Alerts(options) => alerts::run(options).await,
             Self::Hold(options) => holders::work(options).await,
         }
     }

@@ -85,7 +85,7 @@ impl WallClocks {
         for id in cluster.ids() {
             clocks.shift(id, 0).unwrap();
             for (name, value) in clocks.environment(id) {
-                cluster.set_env(id, name, value.to_str().unwrap());
+                cluster.set_env(id, name, value);
             }
         }
         Some(Self(clocks))

@@ -91,13 +91,19 @@ impl Cluster {
     }
 
     /// Adds a variable to the environment of a node's next starts.
-    pub fn set_env(&mut self, id: u64, name: &str, value: &str) {
+    pub fn set_env(&mut self, id: u64, name: &str, value: impl AsRef<OsStr>) {
         self.node(id).set_env(name, value);
     }
 
     /// Makes the next starts of a node run another binary; `None` is the binary under test.
     pub fn use_build(&mut self, id: u64, build: Option<&Path>) {
         let binary = build.map_or_else(|| self.binary.clone(), Binary::at);
+        self.node(id).set_binary(&binary);
+    }
+
+    /// Makes the next starts of a node run the binary under test by a command line such as `taskset -c 1`.
+    pub fn run_under(&mut self, id: u64, words: impl IntoIterator<Item = impl Into<OsString>>) {
+        let binary = self.binary.under(words);
         self.node(id).set_binary(&binary);
     }
 
@@ -142,6 +148,11 @@ impl Cluster {
     /// A directory that exists as long as the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Leaves the directory behind, with the logs and data of all nodes, when this is dropped.
+    pub fn keep_dir(&mut self) {
+        self.dir.disable_cleanup(true);
     }
 
     /// The process of a node that was started and whose end has not been collected.
@@ -193,7 +204,8 @@ impl Cluster {
         self.nodes.get_mut(&id).unwrap_or_else(|| panic!("there is no node {id}"))
     }
 
-    fn running(&self) -> Vec<u64> {
+    /// The nodes that were started and whose end has not been collected.
+    pub fn running(&self) -> Vec<u64> {
         let running = self.nodes.iter().filter(|(_, node)| node.process().is_some());
         running.map(|(&id, _)| id).collect()
     }

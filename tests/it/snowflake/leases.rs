@@ -68,7 +68,7 @@ fn a_node_of_another_format_refuses_to_start() {
 fn pinned_worker_ids_are_used_and_still_fenced() {
     let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "2s"]);
     for id in cluster.ids() {
-        cluster.set_env(id, "MINTLEAF_SNOWFLAKE_WORKER_ID", &format!("{}", 100 + id));
+        cluster.set_env(id, "MINTLEAF_SNOWFLAKE_WORKER_ID", format!("{}", 100 + id));
     }
     cluster.start_all();
     let load = Load::of_snowflakes(&cluster.targets(), 1);
