@@ -14,9 +14,12 @@ use std::sync::Arc;
 const KEYS_FIRST: usize = 12;
 const SLOTS: usize = 4;
 const KEYS_OF_SLOTS: usize = 3;
+/// What a slot takes: a mark and a place.
+#[cfg(test)]
+const SLOT_BYTES: usize = size_of::<u8>() + size_of::<u32>();
 
-/// A slot without a key.
-const FREE: u32 = u32::MAX;
+/// The mark of a slot without a key.
+const FREE: u8 = 0;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyIndex {
@@ -26,8 +29,11 @@ pub(super) struct KeyIndex {
 
 #[derive(Clone, Debug)]
 struct Table {
-    /// The places of keys, each at the slot that its hash points to or behind it; a power of two.
-    slots: Vec<u32>,
+    /// A mark of each key's hash, at the slot that the hash points to or behind it; a power of two. A key that is not
+    /// there is looked for in every table: without marks that compares a hundred keys in all corners of the memory.
+    marks: Vec<u8>,
+    /// The place of the key in each slot.
+    places: Vec<u32>,
     keys: usize,
 }
 
@@ -52,37 +58,45 @@ impl KeyIndex {
 
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.tables.iter().map(|table| size_of::<Table>() + 4 * table.slots.len()).sum()
+        self.tables.iter().map(|table| size_of::<Table>() + SLOT_BYTES * table.marks.len()).sum()
     }
 }
 
 impl Table {
     fn for_keys(keys: usize) -> Self {
         let slots = (keys * SLOTS / KEYS_OF_SLOTS).next_power_of_two();
-        Self { slots: vec![FREE; slots], keys: 0 }
+        Self { marks: vec![FREE; slots], places: vec![0; slots], keys: 0 }
     }
 
     fn is_full(&self) -> bool {
-        self.keys * SLOTS >= self.slots.len() * KEYS_OF_SLOTS
+        self.keys * SLOTS >= self.marks.len() * KEYS_OF_SLOTS
     }
 
     fn find(&self, hash: u64, is_at: impl Fn(u32) -> bool) -> Option<u32> {
-        let places = self.from(hash).map(|at| self.slots[at]).take_while(|place| *place != FREE);
-        places.into_iter().find(|place| is_at(*place))
+        let mark = mark_of(hash);
+        let taken = self.from(hash).take_while(|at| self.marks[*at] != FREE);
+        let mut alike = taken.filter(|at| self.marks[*at] == mark).map(|at| self.places[at]);
+        alike.find(|place| is_at(*place))
     }
 
     fn insert(&mut self, hash: u64, place: u32) {
-        let free = self.from(hash).find(|at| self.slots[*at] == FREE);
+        let free = self.from(hash).find(|at| self.marks[*at] == FREE);
         if let Some(at) = free {
-            self.slots[at] = place;
+            self.marks[at] = mark_of(hash);
+            self.places[at] = place;
             self.keys += 1;
         }
     }
 
     /// The slots of a hash, in the order that they are looked at.
     fn from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-        let last = self.slots.len() - 1;
+        let last = self.marks.len() - 1;
         let first = hash as usize;
         (0..=last).map(move |step| first.wrapping_add(step) & last)
     }
+}
+
+/// The highest bits of a hash, which no slot is chosen by.
+fn mark_of(hash: u64) -> u8 {
+    ((hash >> 56) as u8).max(1)
 }

@@ -1,7 +1,7 @@
 //! The keys of one register, in the order of their numbers.
 //!
 //! Keys are only ever added, so they live in chunks: a copy of the state shares all of them, and the next key copies the
-//! last one. A key takes its own bytes, 24 for its number, and up to 11 in the index.
+//! last one. A key takes its own bytes, 24 for its number, and up to 14 in the index.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ struct Head {
     end: u32,
 }
 
-/// A million keys fit 100 MB, unless they are longer than 64 bytes.
+/// A million keys fit 100 MB, unless they are longer than 62 bytes.
 const _: () = assert!(size_of::<Head>() == 24);
 
 impl Head {
