@@ -14,9 +14,6 @@ use std::sync::Arc;
 const KEYS_FIRST: usize = 12;
 const SLOTS: usize = 4;
 const KEYS_OF_SLOTS: usize = 3;
-/// What a slot takes: a mark and a place.
-#[cfg(test)]
-const SLOT_BYTES: usize = size_of::<u8>() + size_of::<u32>();
 
 /// The mark of a slot without a key.
 const FREE: u8 = 0;
@@ -58,7 +55,9 @@ impl KeyIndex {
 
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.tables.iter().map(|table| size_of::<Table>() + SLOT_BYTES * table.marks.len()).sum()
+        let table =
+            |table: &Arc<Table>| size_of::<Table>() + table.marks.len() + 4 * table.places.len();
+        self.tables.iter().map(table).sum()
     }
 }
 
