@@ -255,10 +255,15 @@ impl LeaseTask {
         match self.propose(command).await? {
             Response::Window { worker_id, floor_ms, fence_ms } => {
                 tracing::info!(worker_id, floor_ms, fence_ms, "holding a worker id");
-                if self.held.is_empty() {
+                let is_first = self.held.is_empty();
+                if is_first {
                     self.renew_at = Instant::now() + self.until_renewal();
                 }
                 self.install(Window { worker_id, floor_ms, fence_ms }, nonce);
+                if is_first {
+                    // A node whose clock was wrong is ready again before the rest of this turn.
+                    self.report_status(LeaseStatus::InOrder);
+                }
                 Ok(())
             }
             Response::NoWorkerFree { free_from_ms } => {

@@ -212,7 +212,7 @@ impl Snowflakes {
                  they go on when it returns, or at once after a restart of this node"
             ));
         }
-        // A caller that was given an id finds the node ready, though its first turn has not come to an end.
+        // A caller that was given an id finds the node ready, though the lease task has not reported the window yet.
         let has_started = status == LeaseStatus::Starting && remaining_ms > 0;
         if status == LeaseStatus::InOrder || has_started {
             return;
