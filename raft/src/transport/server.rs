@@ -1,7 +1,7 @@
 //! The internal listener, which accepts connections from other nodes.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -234,15 +234,20 @@ pub(super) async fn within<T>(
     time: Duration,
     work: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
-    timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    timeout(time, work).await.map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
-/// Logs a connection that did not prove itself.
+/// Logs a connection that did not prove itself. One that the other end closed before it was judged claims nothing: it
+/// is a node that stops while it connects, or a check that the port is open, and no reason to warn.
 fn report(
     lines: &SparseLines,
     ended: Result<Result<(), (SocketAddr, io::Error)>, tokio::task::JoinError>,
 ) {
     let Ok(Err((from, error))) = ended else { return };
+    if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) {
+        tracing::debug!(%from, %error, "a connection to the internal port ended before its proof");
+        return;
+    }
     if let Some(others) = lines.take() {
         tracing::warn!(%from, %error, others, "a connection to the internal port proved nothing");
     }

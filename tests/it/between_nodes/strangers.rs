@@ -30,6 +30,8 @@ fn nobody_without_a_certificate_of_this_cluster_gets_a_frame_through() {
     let mut cluster = start_with(&new_secret());
     for id in cluster.ids() {
         let name = format!("node-{}.mintleaf", id % 3 + 1);
+        // A check that the port is open shows nothing that could be refused, and is not warned of.
+        let check = std::net::TcpStream::connect(cluster.raft(id)).unwrap().local_addr().unwrap();
         for proof in [
             None,
             Some(Certified::self_signed(&name)),
@@ -42,6 +44,8 @@ fn nobody_without_a_certificate_of_this_cluster_gets_a_frame_through() {
             assert!(why.contains("received fatal alert"), "{why}");
         }
         await_said(&mut cluster, id, "a connection to the internal port proved nothing");
+        let log = cluster.process(id).said();
+        assert!(!log.contains(&format!("from={check} ")), "{log}");
     }
     assert_all_run(&mut cluster, &[1, 2, 3]);
 }
