@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{assert_all_run, assert_no_secret, garbage, new_secret, start_with, term, tls};
-use crate::harness::{pause, secs};
+use crate::harness::{eventually, pause, secs};
 use crate::mixups::{add, members, reachable};
 
 /// How a rogue answers.
@@ -44,7 +44,9 @@ struct Shared {
 
 impl Rogue {
     fn listen(at: SocketAddr, manner: Manner) -> Self {
-        let listener = TcpListener::bind(at).unwrap();
+        // A process that a test of another thread starts inherits open sockets until it executes its program, so the
+        // previous listener at this address can outlive its owner for a moment.
+        let listener = eventually("the address is free", secs(10), || TcpListener::bind(at).ok());
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared::default());
         let noting = Arc::clone(&shared);
