@@ -13,7 +13,7 @@ use mintleaf::resp::fuzzing::serve;
 use mintleaf_core::encoding::{decode_command, encode_command};
 use mintleaf_core::limits::STEP_MAX;
 use mintleaf_core::segment::{Segment, SegmentBuffer};
-use mintleaf_core::snowflake::{Format, Generator, Layout, Window};
+use mintleaf_core::snowflake::{Format, Generator, Window};
 use mintleaf_core::state::{Command, State};
 use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;

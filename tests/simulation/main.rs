@@ -1,7 +1,7 @@
 //! Whole clusters in simulated time: the real nodes without HTTP, in one thread, on a simulated network,
 //! simulated disks and simulated clocks. See `README.md` in this directory.
 
-#[cfg(not(tokio_unstable))]
+#[cfg(not(any(tokio_unstable, clippy)))]
 compile_error!(
     "the simulation seeds tokio's own random numbers, which takes RUSTFLAGS='--cfg tokio_unstable': \
      run scripts/simulate"

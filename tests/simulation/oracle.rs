@@ -259,6 +259,35 @@ impl Oracle {
                 self.registered(known, of, line, ((period, number), is_new, now_ms));
             }
             (
+                Command::Administer {
+                    change: Change::SetPool { pool, .. } | Change::DeletePool { pool },
+                    ..
+                },
+                Response::Pool { after, .. },
+            ) => self.pool_changed(known, now_ms, &pool, after),
+            (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
+                if before_ms != known.floor_ms {
+                    self.broken(format_args!("the floor {} was {before_ms}", known.floor_ms));
+                }
+                self.specified(&mut known.windows, Step::Floor(floor_ms));
+                known.floor_ms = floor_ms;
+            }
+            (Command::RaiseLevel { to, .. }, _) => {
+                let too_old = known.levels.iter().find(|(_, supported)| **supported < to);
+                if let Some((node_id, supported)) = too_old {
+                    self.broken(format_args!(
+                        "the level rose to {to}, and node {node_id} supports {supported}"
+                    ));
+                }
+            }
+            (command, reply) => self.window_committed(known, command, reply),
+        }
+    }
+
+    /// Judges a command about the window of a worker id, a node's own or a leased one.
+    fn window_committed(&self, known: &mut Known, command: Command, reply: Response) {
+        match (command, reply) {
+            (
                 Command::AcquireWorker { nonce, node_id, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
@@ -308,28 +337,6 @@ impl Oracle {
                 Command::LiftWindow { nonce, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => self.lifted(known, (Worker::own(worker_id), nonce), floor_ms..fence_ms),
-            (
-                Command::Administer {
-                    change: Change::SetPool { pool, .. } | Change::DeletePool { pool },
-                    ..
-                },
-                Response::Pool { after, .. },
-            ) => self.pool_changed(known, now_ms, &pool, after),
-            (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
-                if before_ms != known.floor_ms {
-                    self.broken(format_args!("the floor {} was {before_ms}", known.floor_ms));
-                }
-                self.specified(&mut known.windows, Step::Floor(floor_ms));
-                known.floor_ms = floor_ms;
-            }
-            (Command::RaiseLevel { to, .. }, _) => {
-                let too_old = known.levels.iter().find(|(_, supported)| **supported < to);
-                if let Some((node_id, supported)) = too_old {
-                    self.broken(format_args!(
-                        "the level rose to {to}, and node {node_id} supports {supported}"
-                    ));
-                }
-            }
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, RngSeed};
+use tokio::runtime::Builder;
 
 /// How long simulated time may stand still, in real time.
 const SPIN_MAX: Duration = Duration::from_secs(20);
@@ -18,11 +18,12 @@ const SPIN_MAX: Duration = Duration::from_secs(20);
 pub(crate) fn run<T>(seed: u64, work: impl AsyncFnOnce(&Path) -> T) -> (T, Vec<String>) {
     let dir = tempfile::Builder::new().prefix("mintleaf-simulation-").tempdir_in(scratch());
     let dir = dir.expect("a scratch directory can be made");
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .rng_seed(RngSeed::from_bytes(&seed.to_be_bytes()))
-        .build();
+    let mut runtime = Builder::new_current_thread();
+    runtime.enable_time().start_paused(true);
+    // The lints run without this flag.
+    #[cfg(tokio_unstable)]
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_be_bytes()));
+    let runtime = runtime.build();
     let pulse = Arc::new(AtomicU64::new(0));
     watch_for_spins(seed, Arc::clone(&pulse));
     let panics = count_panics();

@@ -101,7 +101,7 @@ impl Oracle {
         let Range { start, end } = ids;
         // Lines of a restored cluster begin where its copy has them. Administrators raise only whole lines.
         let expected = if is_new { 1 } else { history.max_id };
-        let is_exact = !is_whole && !(is_new && self.is_restored);
+        let is_exact = !(is_whole || is_new && self.is_restored);
         if start < history.max_id || end <= start || is_exact && start != expected {
             self.broken(format_args!(
                 "{of:?}: {start}..{end} is reserved, and the mark is {expected}"

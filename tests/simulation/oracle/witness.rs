@@ -13,9 +13,12 @@ use crate::random::fnv;
 /// The first bytes of a snapshot that a [`Witness`] wrote. A snapshot from a restore begins with the state.
 const WITNESSED: [u8; 8] = *b"witness\n";
 
-/// Reads the part that a [`Witness`] wrote in front of the state: the number of commands and the hash of them
-/// all. Also returns the bytes of the state. A snapshot without that part is from before the first command.
-pub(crate) fn witnessed(from: &mut dyn Read) -> io::Result<((usize, u64), io::Cursor<Vec<u8>>)> {
+/// The number of commands that a replica has applied, and the hash of them all.
+type Applied = (usize, u64);
+
+/// Reads the part that a [`Witness`] wrote in front of the state. Also returns the bytes of the state that were read
+/// with it. A snapshot without that part is from before the first command.
+pub(crate) fn witnessed(from: &mut dyn Read) -> io::Result<(Applied, io::Cursor<Vec<u8>>)> {
     let mut mark = [0; WITNESSED.len()];
     from.read_exact(&mut mark)?;
     if mark != WITNESSED {
@@ -33,8 +36,7 @@ pub(crate) struct Witness {
     state: Arc<StateReplica>,
     oracle: Arc<Oracle>,
     incarnation: Incarnation,
-    /// The number of commands that it has applied, and the hash of them all.
-    applied: Mutex<(usize, u64)>,
+    applied: Mutex<Applied>,
 }
 
 impl Witness {
