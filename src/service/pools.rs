@@ -21,7 +21,7 @@ use crate::text::timestamp::rfc3339;
 
 /// All nodes propose renewals at multiples of this time, so that many share one entry: most of what leases cost is the
 /// syncs and messages of entries. A renewal is requested seconds before it is needed.
-const RENEWALS_EVERY_MS: u64 = 250;
+const RENEWALS_EVERY_MS: u64 = 500;
 
 /// Pools of worker ids, and the leases of them.
 pub struct PoolService {

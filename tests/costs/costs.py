@@ -18,7 +18,7 @@ import time
 binary, directory, what, keys, seconds = sys.argv[1:]
 keys, seconds = int(keys), int(seconds)
 TICKS = os.sysconf("SC_CLK_TCK")
-LEASES, LEASE_SECONDS, RENEWERS = 10_000, 60, 125
+LEASES, LEASE_SECONDS, RENEWERS = 10_000, 60, 250
 CALLERS, DEPTH, PAIRS = 50, 32, 300
 # How much of a core leases may cost, a register's lone call in durable changes, its rate, a key's bytes, a restart's seconds.
 CORE, RATIO, RATE, KEY_BYTES, RESTART = 0.05, 1.2, 10_000, 100, 2.0
