@@ -1,21 +1,24 @@
 //! Batches proposals: many proposals share one log entry (Raft thesis, 10.2.2).
 //!
-//! openraft 0.9 syncs once per proposal. So one task per node gathers the queued proposals into one batch, waits for
-//! the outcome of the batch, and only then takes the next. Batches grow with the load, and a lone proposal never
-//! waits for company. The leader turns a batch into one log entry; any other node sends the batch to the leader as
-//! one message.
+//! openraft 0.9 syncs once per proposal. So one task per node gathers the queued proposals into a batch, and gathers the
+//! next only while fewer than [`batches_max`] are under way. Batches grow with the load, and a lone proposal never waits
+//! for company. The leader turns a batch into one log entry; any other node sends the batch to the leader as one
+//! message.
 //!
 //! The fate of a batch is unknown if its answer was lost, or if the leader changed while it was under way. Such a
 //! batch is proposed again only for proposals that allow it. A grab that happens twice wastes an interval, which the
 //! safety argument permits. An administrator's change must not be applied twice.
 
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::error::{ClientWriteError, RaftError};
 use openraft::metrics::RaftServerMetrics;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::CallError;
@@ -23,6 +26,7 @@ use crate::core::{Core, Proposal};
 use crate::error::{Delivery, ProposeError};
 use crate::estimate::{Estimate, overdue};
 use crate::message::{ForwardError, RefusedCommand, Request, Response};
+use crate::runtime::in_process;
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
 use crate::types::{Batch, Member, NamesLeader};
 
@@ -61,8 +65,15 @@ struct Backlog {
     queue: mpsc::Receiver<Proposal>,
     /// Proposals that were taken out of the queue but not carried yet; they come first.
     held: VecDeque<Proposal>,
+}
+
+/// What the batches of a node share.
+#[derive(Default)]
+struct Shared {
     /// How long recent attempts took.
-    pace: Estimate,
+    pace: Mutex<Estimate>,
+    /// Held while a batch is appended. A node that comes to lead may carry two.
+    append: tokio::sync::Mutex<()>,
 }
 
 impl Backlog {
@@ -77,10 +88,13 @@ impl Backlog {
         self.held.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
-    /// While the future is polled, refuses proposals that other nodes forwarded to this one, and holds this node's
-    /// own. A node that does not lead carries no proposals for others: the leader that it forwards to may itself be
-    /// waiting for its answer. That happens between a leader that has just transferred leadership and its successor.
-    async fn refuse_as_leader_meanwhile(&mut self) {
+    /// While the future is polled and this node does not lead, refuses proposals that other nodes forwarded to this one,
+    /// and holds this node's own. A node that does not lead carries no proposals for others: the leader that it forwards
+    /// to may itself be waiting for its answer. That happens between a leader that has just transferred leadership and
+    /// its successor.
+    async fn refuse_as_leader_meanwhile(&mut self, core: &Core) {
+        let me = Some(core.identity.node_id());
+        let _ = core.raft.server_metrics().wait_for(|now| now.leader() != me).await;
         while self.held.len() < QUEUE_MAX
             && let Some(proposal) = self.queue.recv().await
         {
@@ -92,10 +106,37 @@ impl Backlog {
 
 /// Gathers and carries proposals until the queue closes.
 pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Proposal>) {
-    let mut backlog = Backlog { queue, held: VecDeque::new(), pace: Estimate::default() };
+    let mut backlog = Backlog { queue, held: VecDeque::new() };
+    let (shared, mut carried) = (Arc::new(Shared::default()), JoinSet::new());
     while let Some(first) = backlog.next().await {
         let batch = gather(first, &mut backlog);
-        carry(&core, batch, &mut backlog).await;
+        let (core_of_batch, shared) = (Arc::clone(&core), Arc::clone(&shared));
+        carried.spawn(in_process(async move { carry(&core_of_batch, batch, &shared).await }));
+        while carried.len() >= batches_max(&core) {
+            tokio::select! {
+                Some(ended) = carried.join_next() => propagate_panic(ended),
+                () = backlog.refuse_as_leader_meanwhile(&core) => unreachable!("never resolves"),
+            }
+        }
+    }
+    while let Some(ended) = carried.join_next().await {
+        propagate_panic(ended);
+    }
+}
+
+/// How many batches a node carries at a time. A leader appends one, and what arrives meanwhile shares the next entry. The
+/// batch of another node waits at the leader while an entry is committed. With only one batch under way, a proposal that
+/// arrives then would miss the next entry as well.
+fn batches_max(core: &Core) -> usize {
+    if core.leads() { 1 } else { 2 }
+}
+
+/// A panic stops the node, as one of the task that gathers would.
+fn propagate_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        resume_unwind(error.into_panic());
     }
 }
 
@@ -116,7 +157,7 @@ fn gather(first: Proposal, backlog: &mut Backlog) -> Vec<Proposal> {
 }
 
 /// Retries until every proposal of the batch is settled, at the latest at the proposals' deadlines.
-async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
+async fn carry(core: &Core, mut batch: Vec<Proposal>, shared: &Shared) {
     let mut last_trouble = "no leader is known".to_owned();
     let mut pause = RETRY_INTERVAL;
     loop {
@@ -129,10 +170,10 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             return;
         }
         let began = Instant::now();
-        let attempt = attempt(core, leader, &batch, backlog).await;
+        let attempt = attempt(core, leader, &batch, shared).await;
         // An attempt that ran out of time is a measurement too: the next one gets more.
         if matches!(attempt, Attempt::Applied(_) | Attempt::Overdue) {
-            backlog.pace.record(began.elapsed());
+            shared.pace.lock().record(began.elapsed());
         }
         match attempt {
             Attempt::Applied(replies) => return settle_all(batch, replies),
@@ -244,27 +285,20 @@ async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
 }
 
 /// One attempt to carry a batch, by the leader that this node knows.
-async fn attempt(
-    core: &Core,
-    leader: Option<u64>,
-    batch: &[Proposal],
-    backlog: &mut Backlog,
-) -> Attempt {
+async fn attempt(core: &Core, leader: Option<u64>, batch: &[Proposal], shared: &Shared) -> Attempt {
     let Some(leader) = leader else {
         return Attempt::NotAppended("no leader is known".to_owned());
     };
-    let (began, usual) = (Instant::now(), backlog.pace.bound());
+    let (began, usual) = (Instant::now(), shared.pace.lock().bound());
     let latest = batch.iter().map(|proposal| proposal.deadline).max().unwrap_or(began);
     let explained = || core.proposal_time().unwrap_or_default();
     let deadline = || latest.min(began + attempt_max(usual, explained()));
     let carried = async {
         if leader == core.identity.node_id() {
+            let _turn = shared.append.lock().await;
             return append(core, batch).await;
         }
-        tokio::select! {
-            attempt = forward(core, leader, batch, deadline()) => attempt,
-            () = backlog.refuse_as_leader_meanwhile() => unreachable!("never resolves"),
-        }
+        forward(core, leader, batch, deadline()).await
     };
     tokio::select! {
         // First, because a call that timed out is overdue as well.
@@ -288,7 +322,7 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 
 /// Appends a batch on this node, which leads as far as it knows.
 async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
-    // The batcher appends one batch at a time, so only a transfer can hold the lock.
+    // The node appends one batch at a time, so only a transfer can hold the lock.
     let Some(_turn) = core.transfer.try_lock_appends() else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
     };

@@ -18,8 +18,8 @@ use super::tag_table::TagTable;
 use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
-/// Maximum number of proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that
-/// arrive while it is under way form the next.
+/// Maximum number of proposals of grabs in flight. `raft/` carries one or two batches of proposals at a time; proposals
+/// that arrive while they are under way form the next.
 const PROPOSALS_MAX: usize = 3;
 /// How long the task waits before it repeats a failed grab that a caller waits for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);

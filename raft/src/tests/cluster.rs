@@ -7,7 +7,9 @@ use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use super::support::{SOON, add, alone, eventually, open, open_three, options, three_peers};
+use crate::error::Delivery;
 use crate::message::{Change, Precaution};
+use crate::node::Node;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn founders_are_prepared_for_the_cluster_that_their_coordinator_committed() {
@@ -77,6 +79,45 @@ async fn a_restarted_leader_reads_everything_it_acknowledged() {
         assert_eq!(node.handle().read_barrier(deadline).await, Ok(()));
         assert_eq!(sum.total(), round, "read at node {leader} after its restart");
         nodes.insert(leader, (node, sum));
+    }
+    for (_, (node, _)) in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_follower_forwards_a_second_batch_while_the_first_waits_at_the_leader() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let mut nodes = BTreeMap::new();
+    for id in 1..=3 {
+        nodes.insert(id, open(options(id, &temp.path().join(format!("node-{id}")), &peers)).await);
+    }
+    assert_eq!(add(&nodes[&1].0, 1).await, Ok(1));
+    let id = nodes[&1].0.handle().status().leader_id.expect("a leader");
+    let ((leader, sum), follower) = (&nodes[&id], &nodes[&(id % 3 + 1)].0);
+    let (core, last_log_index) = (leader.handle().core, || leader.handle().status().last_log_index);
+    let before = last_log_index();
+    let waiting = || core.queue.max_capacity() - core.queue.capacity();
+    let propose = |node: &Node| {
+        let (handle, command) = (node.handle(), b"1".to_vec());
+        let deadline = Instant::now() + SOON;
+        tokio::spawn(
+            async move { handle.propose(vec![command], Delivery::AtMostOnce, deadline).await },
+        )
+    };
+
+    let under_way = sum.hold();
+    let first = propose(leader);
+    let is_appended = || last_log_index() > before && waiting() == 0;
+    eventually("the first is under way", is_appended).await;
+    let second = propose(follower);
+    eventually("the second waits at the leader", || waiting() == 1).await;
+    let third = propose(follower);
+    eventually("the third waits there as well", || waiting() == 2).await;
+    drop(under_way);
+    for (proposed, sum) in [(first, "2"), (second, "3"), (third, "4")] {
+        assert_eq!(proposed.await.unwrap(), Ok(vec![sum.as_bytes().to_vec()]));
     }
     for (_, (node, _)) in nodes {
         node.shutdown().await;

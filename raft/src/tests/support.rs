@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine};
@@ -38,6 +39,20 @@ impl Sum {
 
     pub(super) fn total(&self) -> u64 {
         *self.total.lock()
+    }
+
+    /// Keeps commands from being applied until the sender is dropped.
+    pub(super) fn hold(self: &Arc<Self>) -> mpsc::Sender<()> {
+        let (release, released) = mpsc::channel();
+        let sum = Arc::clone(self);
+        thread::spawn(move || {
+            let _total = sum.total.lock();
+            let _ = released.recv();
+        });
+        while !self.total.is_locked() {
+            thread::yield_now();
+        }
+        release
     }
 }
 

@@ -34,7 +34,7 @@ const FORWARDS_MAX: usize = 2;
 pub(super) const FORWARDED_MAX: usize = 2_048;
 /// Maximum size of a message to the leader: less than `raft/` carries, because the answer may be a little longer.
 const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
-/// Maximum number of proposals of grabs in flight; `raft/` carries one batch at a time.
+/// Maximum number of proposals of grabs in flight; a leader appends one batch at a time.
 const PROPOSALS_MAX: usize = 2;
 /// Pause after a round, a grab or a message that failed. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
