@@ -13,7 +13,7 @@ use mintleaf_core::encoding::{
     SnapshotError, decode_command, decode_response, encode_command, encode_response,
     read_snapshot_up_to, write_snapshot,
 };
-use mintleaf_core::limits::TAG_CHARS_MAX;
+use mintleaf_core::limits::{KEY_BYTES_MAX, TAG_CHARS_MAX};
 use mintleaf_core::shape::RootKey;
 use mintleaf_core::state::{
     self, Change, Command, LEVEL_MAX, Protection, Response, State, first_version_of,
@@ -33,6 +33,9 @@ use crate::limits::SLOW_CHANGE_MAX;
 /// Maximum number of commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: this many of the
 /// longest grabs fit a proposal, whose bytes `mintleaf_raft` bounds.
 pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
+
+/// Maximum number of keys of a register that are proposed together: this many of the longest fit a proposal.
+pub const KEYS_MAX: usize = PROPOSAL_BYTES_MAX / (GRAB_BYTES_MAX + KEY_BYTES_MAX);
 
 /// Bytes of the longest grab: a tag of the longest characters, and 96 for the rest. A grab of a period in strict order
 /// needs most: format, checksum, lengths, size, line and leadership.

@@ -64,7 +64,7 @@ pub(super) async fn register(
 ) -> Result<(StatusCode, Json<RegisteredBody>), Problem> {
     let of = name(&uri)?;
     Query::parse(uri.query())?.finish()?;
-    let registered = service.register(of.clone()).await?;
+    let registered = service.register(&of).await?;
     let status = if registered.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(RegisteredBody::of(&of, registered))))
 }

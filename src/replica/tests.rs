@@ -18,7 +18,7 @@ fn grab(size: u32) -> Vec<u8> {
 }
 
 #[test]
-fn as_many_of_the_longest_grabs_as_are_proposed_together_fit_a_proposal() {
+fn as_many_of_the_longest_commands_as_are_proposed_together_fit_a_proposal() {
     let tag = BizTag::parse(&"\u{10ffff}".repeat(TAG_CHARS_MAX)).unwrap();
     let leadership = Leadership { node_id: u64::MAX, nonce: u128::MAX, term: u64::MAX };
     let period = Line::Period {
@@ -37,6 +37,10 @@ fn as_many_of_the_longest_grabs_as_are_proposed_together_fit_a_proposal() {
         assert!(bytes <= GRAB_BYTES_MAX, "{bytes} bytes: {grab:?}");
         assert!(bytes * COMMANDS_MAX <= PROPOSAL_BYTES_MAX, "{bytes} bytes: {grab:?}");
     }
+    let key = "\u{10ffff}".repeat(KEY_BYTES_MAX / 4).into();
+    let register = Command::Register { tag, key, line: period, keys_max: u64::MAX };
+    let bytes = encode_command(&register).len();
+    assert!(bytes * KEYS_MAX <= PROPOSAL_BYTES_MAX, "{bytes} bytes: {register:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One command that is carried out, and what every command needs.
 
+use super::gathered::Gatherable;
 use super::later::LaterReply;
 use super::parser::Args;
 use super::pending::PendingIds;
@@ -9,7 +10,7 @@ use super::transaction::Transaction;
 use crate::access::Tokens;
 use crate::connection::answer_budget::OriginBudget;
 use crate::metrics::Mode;
-use crate::service::{HeldIds, KeyRequest, Services};
+use crate::service::{HeldIds, Services};
 
 /// Maximum number of copies of one `INCR` that are answered with it.
 const COPIES_MAX: usize = 1_000;
@@ -55,7 +56,7 @@ pub(super) enum CommandOutcome {
     /// Its ids are still to come.
     Wait(PendingIds),
     /// It is gathered with the commands of its kind behind it, and carried out together with them.
-    Gather(KeyRequest),
+    Gather(Gatherable),
     /// Its reply is to come.
     Later(LaterReply),
     /// The head of its answer is written, and the answers to the queued commands follow it.

@@ -136,8 +136,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
             match self.answer() {
                 CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
                 CommandsEnd::Gathered(gathered) => {
-                    let (ids, resp3) = (&self.served.services.ids, self.session.resp3);
-                    self.reply_later(Mode::Sequence, gathered.answered(ids, resp3)).await?;
+                    let (mode, ids) = (gathered.mode(), &self.served.services.ids);
+                    self.reply_later(mode, gathered.answered(ids, self.session.resp3)).await?;
                 }
                 CommandsEnd::Later(later) => {
                     let (mode, services) = (later.mode(), self.served.services);

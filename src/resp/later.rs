@@ -14,8 +14,6 @@ use crate::service::{Error, IdService, KeyName, LastNumber, Services};
 pub(super) enum LaterReply {
     /// The last number of a key.
     LastOfKey(KeyName),
-    /// The number of a key of a register.
-    Registered(KeyName),
     /// Which nodes serve now, and their slots.
     Slots(SlotsView),
     /// Whether a tag with this first id was created.
@@ -36,7 +34,6 @@ impl LaterReply {
     pub(super) fn mode(&self) -> Mode {
         match self {
             Self::LastOfKey(_) => Mode::Sequence,
-            Self::Registered(_) => Mode::Register,
             Self::Slots(_) => Mode::Admin,
             Self::Created { .. } => Mode::Segment,
         }
@@ -59,13 +56,6 @@ impl LaterReply {
     async fn write(self, services: &Services, reply: &mut Reply<'_>) -> Result<(), Error> {
         match self {
             Self::LastOfKey(of) => last_of_key(&services.ids, of, reply).await?,
-            Self::Registered(of) => {
-                let registered = services.ids.register(of).await?;
-                match registered.is_formatted {
-                    true => reply.bulk(registered.text.as_bytes()),
-                    false => reply.integer(registered.number),
-                }
-            }
             Self::Slots(view) => {
                 let cluster = &services.cluster;
                 let nodes = cluster.redis_nodes().await;

@@ -1,14 +1,12 @@
 //! The commands of sequences and registers: numbers of a key.
 
 use super::call::{Call, CommandOutcome, number};
+use super::gathered::Gatherable;
 use super::later::LaterReply;
 use super::parser::Args;
 use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Mode;
 use crate::service::{KeyName, KeyRequest};
-
-/// The command whose copies are carried out together, whatever their keys are.
-pub(super) const GATHERED: &[u8] = b"HINCRBY";
 
 /// `HINCRBY tag key n`: the key's next n numbers. The reply is the last of them.
 pub(super) fn hincr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
@@ -18,7 +16,9 @@ pub(super) fn hincr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         Err(refused) => return refused,
     };
     match args.get(3).and_then(number) {
-        Some(count @ 1..=RANGED_IDS_MAX) => CommandOutcome::Gather(KeyRequest { of, count }),
+        Some(count @ 1..=RANGED_IDS_MAX) => {
+            CommandOutcome::Gather(Gatherable::Numbers(KeyRequest { of, count }))
+        }
         _ => call.refuse(&format!("ERR increment must be an integer of 1 to {RANGED_IDS_MAX}")),
     }
 }
@@ -36,7 +36,7 @@ pub(super) fn hget(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
 pub(super) fn register(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Register;
     match name(call, args) {
-        Ok(of) => CommandOutcome::Later(LaterReply::Registered(of)),
+        Ok(of) => CommandOutcome::Gather(Gatherable::Register(of)),
         Err(refused) => refused,
     }
 }

@@ -4,6 +4,7 @@
 //! not learn the outcome asks again, and so may the caller, with the same key. A key in this node's copy has its number
 //! for good, because the copy holds only what is committed; such a key needs no trip through the log.
 
+use std::slice;
 use std::sync::Arc;
 
 use mintleaf_core::limits::PERIOD_SKEW_MS;
@@ -22,6 +23,7 @@ use super::log_access::{Consistency, refresh};
 use super::source::Source;
 use crate::limits::GRAB_MAX;
 use crate::metrics::Mode;
+use crate::replica::KEYS_MAX;
 
 /// The number of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,6 +38,28 @@ pub struct Registered {
     pub is_formatted: bool,
     /// Whether this call gave the number to the key.
     pub is_new: bool,
+}
+
+/// Keys of one register that are answered together.
+struct Asked<'a> {
+    tag: &'a BizTag,
+    keys: &'a [Box<str>],
+    /// The answer to each key, once there is one.
+    answers: &'a mut [Option<Result<Registered, Error>>],
+    deadline: Instant,
+}
+
+impl Asked<'_> {
+    /// The places of the keys without an answer.
+    fn unanswered(&self) -> Vec<usize> {
+        (0..self.keys.len()).filter(|place| self.answers[*place].is_none()).collect()
+    }
+
+    fn refuse_rest(&mut self, why: &Error) {
+        for answer in self.answers.iter_mut().filter(|answer| answer.is_none()) {
+            *answer = Some(Err(why.clone()));
+        }
+    }
 }
 
 /// One page of a register.
@@ -55,27 +79,64 @@ impl IdService {
     /// [`Error::Frozen`], [`Error::OverRateLimit`], [`Error::TooManyKeys`], [`Error::Exhausted`];
     /// [`Error::Unavailable`] without a quorum: the key may have got a number, which the next call returns;
     /// [`Error::Overloaded`].
-    pub async fn register(&self, of: KeyName) -> Result<Registered, Error> {
+    pub async fn register(&self, KeyName { tag, key }: &KeyName) -> Result<Registered, Error> {
+        let mut answers = self.register_all(tag, slice::from_ref(key)).await;
+        answers.pop().unwrap_or(Err(Error::UnknownTag))
+    }
+
+    /// The numbers of keys of one register, in the order of the keys: each as if it was asked for once the key before it
+    /// was answered. Up to [`KEYS_MAX`] new numbers share a commit.
+    ///
+    /// # Errors
+    /// Of each key, those of [`register`](Self::register).
+    pub async fn register_all(
+        &self,
+        tag: &BizTag,
+        keys: &[Box<str>],
+    ) -> Vec<Result<Registered, Error>> {
         let deadline = self.replica.deadline(GRAB_MAX);
+        let mut answers = vec![None; keys.len()];
+        for (keys, answers) in keys.chunks(KEYS_MAX).zip(answers.chunks_mut(KEYS_MAX)) {
+            let mut asked = Asked { tag, keys, answers, deadline };
+            let error = self.register_together(&mut asked).await.err();
+            asked.refuse_rest(&error.unwrap_or(Error::UnknownTag));
+        }
+        answers.into_iter().flatten().collect()
+    }
+
+    /// Answers the keys, except those whose register is gone.
+    async fn register_together(&self, asked: &mut Asked<'_>) -> Result<(), Error> {
         for attempt in 0..2 {
             // As for ids: after this barrier the node knows every earlier deletion.
             if attempt > 0 {
-                self.replica.read_barrier(deadline).await?;
+                self.replica.read_barrier(asked.deadline).await?;
             }
-            let lines = self.register_lines(&of.tag, deadline).await?;
-            if let Some(found) = self.found(&of, lines.shape()) {
-                return Ok(found);
+            let lines = self.register_lines(asked.tag, asked.deadline).await?;
+            let (mut admitted, mut refused) = (Vec::new(), Vec::new());
+            for place in asked.unanswered() {
+                asked.answers[place] =
+                    self.found(asked.tag, &asked.keys[place], lines.shape()).map(Ok);
+                if asked.answers[place].is_none() {
+                    match self.admit_key(&lines) {
+                        Ok(()) => admitted.push(place),
+                        Err(why) => refused.push((place, why)),
+                    }
+                }
             }
-            if let Err(refused) = self.admit_key(&lines) {
+            if !refused.is_empty() {
                 // The copy may be behind: the key may already have a number, which the caller must get.
-                self.replica.read_barrier(deadline).await?;
-                return self.found(&of, lines.shape()).ok_or(refused);
+                self.replica.read_barrier(asked.deadline).await?;
             }
-            if let Some(registered) = self.give_number(&of, &lines, deadline).await? {
-                return Ok(registered);
+            for (place, why) in refused {
+                let found = self.found(asked.tag, &asked.keys[place], lines.shape());
+                asked.answers[place] = Some(found.ok_or(why));
+            }
+            self.give_numbers(asked, admitted, &lines).await?;
+            if asked.unanswered().is_empty() {
+                break;
             }
         }
-        Err(Error::UnknownTag)
+        Ok(())
     }
 
     /// The number of a key that has one.
@@ -89,7 +150,7 @@ impl IdService {
         consistency: Consistency,
     ) -> Result<Registered, Error> {
         let shape = self.register_shape(&of.tag, consistency).await?;
-        self.found(of, &shape)
+        self.found(&of.tag, &of.key, &shape)
             .ok_or_else(|| Error::NotFound { detail: "the key has no number".to_owned() })
     }
 
@@ -124,8 +185,8 @@ impl IdService {
     }
 
     /// The number of a key that has one in this node's copy.
-    fn found(&self, of: &KeyName, shape: &Shape) -> Option<Registered> {
-        let found = self.replica.read(|state| state.registered(of.tag.as_str(), &of.key))?;
+    fn found(&self, tag: &BizTag, key: &str, shape: &Shape) -> Option<Registered> {
+        let found = self.replica.read(|state| state.registered(tag.as_str(), key))?;
         let text = IdText::new(shape, found.period);
         Some(Registered::of(found.number, &text, false))
     }
@@ -139,50 +200,72 @@ impl IdService {
         lines.admit(1)
     }
 
-    /// Lets the log give the key a number, or find the one that it has. Returns `None` if the tag is gone.
-    async fn give_number(
+    /// Lets the log give the keys at these places their numbers, or find those that they have. Leaves them unanswered if
+    /// the tag is gone.
+    async fn give_numbers(
         &self,
-        of: &KeyName,
+        asked: &mut Asked<'_>,
+        mut places: Vec<usize>,
         lines: &Lines,
-        deadline: Instant,
-    ) -> Result<Option<Registered>, Error> {
+    ) -> Result<(), Error> {
         // As for strict tags: the register may have left the period that the cluster's clock shows here.
         for ahead_ms in [0, PERIOD_SKEW_MS] {
+            if places.is_empty() {
+                return Ok(());
+            }
             let at_ms = self.line_time_ms(lines)?.saturating_add(ahead_ms);
-            let Some(line) = lines.line_at(at_ms)? else { return Ok(None) };
-            let command = Command::Register {
-                tag: of.tag.clone(),
-                key: of.key.clone(),
+            let Some(line) = lines.line_at(at_ms)? else { return Ok(()) };
+            let command = |place: &usize| Command::Register {
+                tag: asked.tag.clone(),
+                key: asked.keys[*place].clone(),
                 line: line.line(),
                 keys_max: self.register_keys_max,
             };
-            let responses = self.replica.propose_all(&[command], deadline).await?;
-            match responses.into_iter().next() {
-                Some(Response::Registered { number, period, is_new }) => {
-                    if is_new {
-                        lines.count_taken(1);
-                        self.metrics.ids_handed_out(Mode::Register, 1);
+            let commands: Vec<_> = places.iter().map(command).collect();
+            let responses = self.replica.propose_all(&commands, asked.deadline).await?;
+            let mut over = Vec::new();
+            for (place, response) in places.into_iter().zip(responses) {
+                asked.answers[place] = match response {
+                    Response::Registered { number, period, is_new } => {
+                        if is_new {
+                            lines.count_taken(1);
+                            self.metrics.ids_handed_out(Mode::Register, 1);
+                        }
+                        let text = match line.period() == period {
+                            true => Arc::clone(line.text()),
+                            false => Arc::new(IdText::new(lines.shape(), period)),
+                        };
+                        Some(Ok(Registered::of(number, &text, is_new)))
                     }
-                    let text = match line.period() == period {
-                        true => Arc::clone(line.text()),
-                        false => Arc::new(IdText::new(lines.shape(), period)),
-                    };
-                    return Ok(Some(Registered::of(number, &text, is_new)));
-                }
-                Some(Response::UnknownTag | Response::OtherShape) => return Ok(None),
-                Some(Response::PeriodOver { .. }) if line.line() != Line::Whole => {}
-                Some(Response::PeriodOver { .. }) => return Err(Refused::PeriodOver.into()),
-                Some(Response::PeriodClosed) => return Err(Refused::PeriodClosed.into()),
-                Some(Response::Frozen) => return Err(Error::Frozen),
-                Some(Response::Exhausted) => return Err(Error::Exhausted),
-                Some(Response::TooManyKeys) => {
-                    return Err(Error::TooManyKeys { keys_max: self.register_keys_max });
-                }
-                Some(other) => self.replica.mixed_up("a key of a register", &other),
-                None => {}
+                    Response::UnknownTag | Response::OtherShape => None,
+                    Response::PeriodOver { .. } if line.line() != Line::Whole => {
+                        over.push(place);
+                        None
+                    }
+                    refusal => Some(Err(self.refused_by_log(&refusal))),
+                };
+            }
+            places = over;
+        }
+        for place in places {
+            asked.answers[place] = Some(Err(Refused::PeriodOver.into()));
+        }
+        Ok(())
+    }
+
+    /// Why the log gave a key no number.
+    fn refused_by_log(&self, response: &Response) -> Error {
+        match response {
+            Response::PeriodOver { .. } => Refused::PeriodOver.into(),
+            Response::PeriodClosed => Refused::PeriodClosed.into(),
+            Response::Frozen => Error::Frozen,
+            Response::Exhausted => Error::Exhausted,
+            Response::TooManyKeys => Error::TooManyKeys { keys_max: self.register_keys_max },
+            other => {
+                self.replica.mixed_up("a key of a register", other);
+                Error::unavailable("the outcome is not known, and this node is stopping")
             }
         }
-        Err(Refused::PeriodOver.into())
     }
 
     async fn register_shape(

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Over, eventually, from_env, mintleaf, secs};
+use crate::harness::{
+    Api, Over, RedisClient, Value as Reply, eventually, from_env, mintleaf, secs,
+};
 
 /// Callers that ask at the same time.
 const CALLERS: usize = 50;
@@ -90,6 +92,42 @@ fn a_key_has_one_number_for_good_through_any_node() {
     assert!(nodes[1].get("/api/segment/get/inv").text().contains("Result{id=-2"));
     let keys: Vec<_> = listed(nodes[2], "inv").into_iter().map(|(_, key)| key).collect();
     assert_eq!(keys, ["order-0", "order-1", "order-2"]);
+}
+
+#[test]
+fn keys_that_come_together_share_commits_and_are_numbered_in_their_order() {
+    let dev = mintleaf().dev_with_nodes(3);
+    let api = dev.api();
+    create(api, "inv", &json!({}));
+    create(api, "texts", &json!({ "format": "T-{id}" }));
+    let entries = || {
+        let cluster = api.get("/v1/cluster").ok();
+        let nodes = cluster["nodes"].as_array().unwrap().iter();
+        nodes.filter_map(|node| node["last_log_index"].as_u64()).max().unwrap()
+    };
+    for node in 1..=3 {
+        let mut redis = RedisClient::connect(dev.resp(node));
+        let keys: String = (0..200).map(|key| format!("REGISTER inv {node}-{key}\r\n")).collect();
+        let again = format!("REGISTER inv {node}-7\r\n");
+        let too_long = format!("REGISTER inv {}\r\n", "x".repeat(257));
+        let text = format!("REGISTER texts {node}\r\n");
+        let before = entries();
+        redis.send(
+            [keys, too_long, again, text, "REGISTER inv last\r\n".to_owned()].concat().as_bytes(),
+        );
+        // The key `last` has the number behind those of the first node.
+        let first = [1, 202, 402][node - 1];
+        for number in first..first + 200 {
+            assert_eq!(redis.answer(), Reply::Integer(number));
+        }
+        let refused = redis.answer();
+        assert!(matches!(&refused, Reply::Error(why) if why.contains("key")), "{refused:?}");
+        assert_eq!(redis.answer(), Reply::Integer(first + 7));
+        assert_eq!(redis.answer(), Reply::Bulk(format!("T-{node}")));
+        assert_eq!(redis.answer(), Reply::Integer(201));
+        let appended = entries() - before;
+        assert!(appended < 50, "{appended} entries for 200 numbers");
+    }
 }
 
 #[test]

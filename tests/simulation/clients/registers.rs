@@ -1,5 +1,6 @@
 //! Callers of registers: they ask for the number of a key until they have it, at one node after another.
 
+use std::iter;
 use std::sync::Arc;
 
 use mintleaf::service::{Consistency, Error, KeyName};
@@ -17,6 +18,8 @@ const REGISTERS: [&str; 2] = [REGISTER, REGISTER_OF_PERIODS];
 const ATTEMPTS: u64 = 6;
 /// How many of the latest keys callers choose from, so that several ask for one at a time.
 const LATEST: u64 = 4;
+/// A caller asks for fewer keys together than this, and sometimes for more than share a commit.
+const TOGETHER: u64 = 50;
 /// How many keys a list has at most; it takes several to see all.
 const PAGE: usize = 50;
 
@@ -58,21 +61,42 @@ impl Clients {
         match self.random.within(0..100) {
             0..10 => self.meddle(serving, tag).await,
             10..20 => self.read_key(serving, tag, key).await,
+            20..35 => {
+                let more = (1..self.random.within(2..TOGETHER)).map(|_| self.register_key());
+                let keys: Vec<_> = iter::once(key.to_owned()).chain(more).collect();
+                self.ask_for_numbers(serving, tag, &keys).await
+            }
             _ => self.ask_for_number(serving, tag, key).await,
         }
     }
 
     /// Asks for the number of a key; the oracle judges the answer.
     pub(super) async fn ask_for_number(&self, serving: &Serving, tag: &str, key: &str) -> Outcome {
+        self.ask_for_numbers(serving, tag, &[key.to_owned()]).await
+    }
+
+    /// Asks for the numbers of keys, in this order; the oracle judges the answers. Returns the first error.
+    async fn ask_for_numbers(&self, serving: &Serving, tag: &str, keys: &[String]) -> Outcome {
         let by = serving.incarnation;
-        let before = self.oracle.asked_for(tag, key);
+        let before: Vec<_> = keys.iter().map(|key| self.oracle.asked_for(tag, key)).collect();
         let frozen_since = self.oracle.frozen_since(by, tag);
-        let told = serving.services.ids.register(KeyName::parse(tag, key)?).await?;
-        if told.is_new {
-            self.oracle.check_thawed(by, tag, frozen_since);
+        let name = BizTag::parse(tag)?;
+        let asked: Vec<Box<str>> = keys.iter().map(|key| key.as_str().into()).collect();
+        let answers = serving.services.ids.register_all(&name, &asked).await;
+        let (mut outcome, mut last) = (Ok(()), None);
+        for ((key, answer), before) in keys.iter().zip(answers).zip(before) {
+            match answer {
+                Ok(told) => {
+                    if told.is_new {
+                        self.oracle.check_thawed(by, tag, frozen_since);
+                    }
+                    self.oracle.told_number(by, (tag, key), &told, before.and_behind(last));
+                    last = Some((told.period, told.number));
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
         }
-        self.oracle.told_number(by, (tag, key), &told, before);
-        Ok(())
+        outcome
     }
 
     /// Asks which number a key has, if any; the oracle judges the answer.

@@ -24,6 +24,14 @@ pub(crate) struct BeforeRegistered {
     first: Number,
 }
 
+impl BeforeRegistered {
+    /// The same, for a key that was asked for behind another one, which has this number.
+    pub(crate) fn and_behind(self, last: Option<Number>) -> Self {
+        let behind = last.map(|(period, number)| (period, number + 1)).unwrap_or_default();
+        Self { now: self.now.max(behind), ..self }
+    }
+}
+
 impl Oracle {
     /// Judges a command that gave a key a number, or found the one that it has.
     pub(super) fn registered(
