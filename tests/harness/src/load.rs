@@ -16,7 +16,7 @@ use crate::{Answer, Client, History, Op, Outcome, eventually, secs};
 const ANSWER_MAX: Duration = secs(12);
 
 /// The pause between two requests of one client. The machine has other work, too.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(6);
 /// The pause after a request that reached no node.
 const PAUSE_WHEN_LOST: Duration = Duration::from_millis(20);
 
