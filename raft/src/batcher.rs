@@ -18,7 +18,7 @@ use openraft::error::{ClientWriteError, RaftError};
 use openraft::metrics::RaftServerMetrics;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::CallError;
@@ -109,6 +109,8 @@ pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Proposal>) {
     let mut backlog = Backlog { queue, held: VecDeque::new() };
     let (shared, mut carried) = (Arc::new(Shared::default()), JoinSet::new());
     while let Some(first) = backlog.next().await {
+        // One timer, or one read of a connection, may wake many tasks that propose: the others get their turn first.
+        yield_now().await;
         let batch = gather(first, &mut backlog);
         let (core_of_batch, shared) = (Arc::clone(&core), Arc::clone(&shared));
         carried.spawn(in_process(async move { carry(&core_of_batch, batch, &shared).await }));

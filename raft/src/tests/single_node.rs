@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use tempfile::TempDir;
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::support::{
     SOON, StoppedClock, Sum, add, alone, eventually, open, open_with, options, released,
@@ -30,6 +31,27 @@ async fn what_was_acknowledged_survives_a_restart() {
         assert_eq!(add(&node, 1).await, Ok(round));
         node.shutdown().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn proposals_that_one_timer_wakes_share_an_entry() {
+    let temp = TempDir::new().unwrap();
+    let (node, sum) = open(options(1, &temp.path().join("data"), &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(1));
+    let (handle, before) = (node.handle(), node.handle().status().last_log_index.unwrap());
+    let woken_at = Instant::now() + Duration::from_millis(200);
+    let mut proposals = JoinSet::new();
+    for _ in 0..20 {
+        let handle = handle.clone();
+        proposals.spawn(async move {
+            sleep_until(woken_at).await;
+            let command = vec![b"1".to_vec()];
+            handle.propose(command, Delivery::AtMostOnce, woken_at + SOON).await.unwrap()
+        });
+    }
+    proposals.join_all().await;
+    assert_eq!((sum.total(), handle.status().last_log_index), (21, Some(before + 1)));
+    node.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
