@@ -138,3 +138,62 @@ impl StatusLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// The log of a test.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        fn take(&self) -> Vec<String> {
+            let bytes = std::mem::take(&mut *self.0.lock());
+            String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quorum_that_is_back_after_an_election_was_never_reported_lost() {
+        use LeaseStatus::{InOrder, NoQuorum};
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().without_time().with_ansi(false);
+        let _log =
+            tracing::subscriber::set_default(log.with_writer(move || writer.clone()).finish());
+        let mut status = StatusLog::new(Format::LEAF);
+
+        status.note(&InOrder, &NoQuorum, 30);
+        advance(ELECTION_MAX - Duration::from_millis(1)).await;
+        status.note(&NoQuorum, &NoQuorum, 27);
+        status.note(&NoQuorum, &InOrder, 30);
+        assert_eq!(lines.take(), Vec::<String>::new());
+
+        status.note(&InOrder, &NoQuorum, 30);
+        advance(ELECTION_MAX).await;
+        status.note(&NoQuorum, &NoQuorum, 27);
+        status.note(&NoQuorum, &NoQuorum, 27);
+        status.note(&NoQuorum, &InOrder, 30);
+        let told = lines.take();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("WARN") && told[0].contains("no quorum renews the worker ids"));
+        assert!(told[1].contains("INFO") && told[1].contains("snowflake ids are in order"));
+    }
+}
