@@ -8,8 +8,12 @@ use openraft::ChangeMembers;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::consent::{ask_voters, until_answered};
-use super::openraft_change::{FormerVoters, change_membership, leave_joint_configuration};
-use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, unavailable, wait_until_caught_up};
+use super::openraft_change::{
+    FormerVoters, change_membership, is_joint, leave_joint_configuration,
+};
+use super::progress::{
+    CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, no_leader, unavailable, wait_until_caught_up,
+};
 use super::{level, transfer};
 use crate::bootstrap::handshake::{self, HANDSHAKE_TIMEOUT};
 use crate::client::CallError;
@@ -28,7 +32,7 @@ static UNREACHED: SparseLines = SparseLines::each_second();
 
 pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Precaution) -> Outcome {
     settle_members(core).await?;
-    leave_joint_configuration(core).await?;
+    finish(core).await?;
     match change {
         Change::Add { id, raft, http, voter, store, release } => {
             match release {
@@ -45,6 +49,29 @@ pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Prec
         Change::Remove { id, store } => remove(core, id, store, precaution).await,
         Change::Transfer { id } => transfer::transfer(core, id).await,
     }
+}
+
+/// Whether another leader left a change behind that [`finish`] has to end.
+pub(super) fn is_unfinished(core: &Core) -> bool {
+    is_joint(core) || is_learner(core)
+}
+
+/// Ends what another leader left behind. openraft lets a leader go on that the change leaves without a vote. It would
+/// count towards no quorum, so it first makes a voter lead, which ends the change.
+pub(super) async fn finish(core: &Arc<Core>) -> Outcome {
+    if is_learner(core) {
+        let members = core.identity.members();
+        let voters = members.membership().get_joint_config().last().cloned().unwrap_or_default();
+        return Err(make_another_lead(core, &voters).await);
+    }
+    leave_joint_configuration(core).await
+}
+
+/// Whether this node is a member without a vote, once a change that is under way has ended.
+fn is_learner(core: &Core) -> bool {
+    let (members, me) = (core.identity.members(), core.identity.node_id());
+    let voters = members.membership().get_joint_config().last();
+    members.membership().get_node(&me).is_some() && voters.is_some_and(|ids| !ids.contains(&me))
 }
 
 /// Waits until the membership in effect here is committed, this node is sure to lead, and it has applied everything
@@ -216,18 +243,18 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     if !voters.contains(&id) {
         return Ok(());
     }
-    let Some(successor) = successor(core, &voters, id) else {
+    let others: BTreeSet<u64> = voters.into_iter().filter(|voter| *voter != id).collect();
+    if others.is_empty() {
         let why = "the last voter cannot become a learner".to_owned();
         return Err(MembershipError::Conflict(why));
-    };
+    }
     if id == core.identity.node_id() {
         // The successor asks the voters again. This node asks first, so that a refused change leaves everything as it
         // was.
         if precaution == Precaution::AskVoters {
-            ask_voters(core, &voters.into_iter().filter(|voter| *voter != id).collect()).await?;
+            ask_voters(core, &others).await?;
         }
-        transfer::transfer(core, successor).await?;
-        return Err(MembershipError::NoLeader(format!("node {successor} leads now; ask it")));
+        return Err(make_another_lead(core, &others).await);
     }
     let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
     change_membership(core, demotion, FormerVoters::Stay, precaution).await?;
@@ -235,14 +262,18 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     Ok(())
 }
 
-/// The voter that leads if this one does not: of the other voters, the one that follows most closely, reachable ones
-/// first.
-fn successor(core: &Core, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
+/// Makes one of these voters lead: the one that follows most closely, reachable ones first. Returns what the caller of
+/// a change gets, who then asks that one.
+async fn make_another_lead(core: &Core, voters: &BTreeSet<u64>) -> MembershipError {
     let matched = core.metrics(|now| now.replication.clone()).unwrap_or_default();
-    let others = voters.iter().copied().filter(|voter| *voter != id);
-    others.max_by_key(|other| {
-        (core.heard.is_reachable(*other), matched.get(other).copied().flatten())
-    })
+    let closeness = |id: &u64| (core.heard.is_reachable(*id), matched.get(id).copied().flatten());
+    let Some(successor) = voters.iter().copied().max_by_key(closeness) else {
+        return no_leader();
+    };
+    match transfer::transfer(core, successor).await {
+        Ok(()) => MembershipError::NoLeader(format!("node {successor} leads now; ask it")),
+        Err(error) => error,
+    }
 }
 
 /// Makes a learner a voter once it has caught up (Raft thesis, 4.2.1).

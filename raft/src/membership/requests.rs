@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::progress::{
     CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, is_caught_up, no_leader, unavailable,
 };
-use super::{change, consent, openraft_change, transfer};
+use super::{change, consent, transfer};
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Precaution, Request, Response};
 use crate::runtime::Spawner;
@@ -167,13 +167,16 @@ impl Membership {
     }
 
     /// Finishes a change that its leader did not live to finish, unless another change is under way.
-    pub(crate) async fn finish_joint_change(&self) {
-        if !openraft_change::is_joint(&self.core) || !self.core.leads() {
+    pub(crate) async fn finish_change(&self) {
+        if !self.core.leads() || !change::is_unfinished(&self.core) {
             return;
         }
         let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
-        if let Err(error) = openraft_change::leave_joint_configuration(&self.core).await {
-            tracing::warn!(%error, "a change of the membership waits to be finished");
+        match change::finish(&self.core).await {
+            Ok(()) => {}
+            // A voter that leads now does the rest.
+            Err(MembershipError::NoLeader(_)) if !self.core.leads() => {}
+            Err(error) => tracing::warn!(%error, "a change of the membership waits to be finished"),
         }
     }
 

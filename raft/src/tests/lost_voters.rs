@@ -81,3 +81,37 @@ async fn a_change_that_is_forced_ends_once_the_missing_voter_is_back() {
         node.shutdown().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_a_change_leaves_without_a_vote_makes_a_voter_lead() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |id: u64| temp.path().join(format!("node-{id}"));
+    let (leader, live, dead) = two_of_three(open_three(&peers, data).await).await;
+    let (own, other) = (leader.handle().node_id(), live.handle().node_id());
+    let (asked, raft) = (leader.handle(), peers[&other].clone());
+    let changing =
+        tokio::spawn(
+            async move { asked.add_member(other, raft, String::new(), false, true).await },
+        );
+    let halves = vec![BTreeSet::from([1, 2, 3]), BTreeSet::from([own, dead])];
+    let begun = || live.handle().status().voters == halves;
+    eventually("the follower has both halves of the change", begun).await;
+    leader.shutdown().await;
+    changing.abort();
+
+    // Only the node that loses its vote stands for election.
+    let (leader, _) = open(options(own, &data(own), &peers)).await;
+    leader.stand_down();
+    let (back, _) = open(options(dead, &data(dead), &peers)).await;
+    back.stand_down();
+    let settled = || {
+        let status = back.handle().status();
+        status.voters == halves[1..] && status.leader_id.is_some_and(|id| id != other)
+    };
+    eventually("a voter leads and has ended the change", settled).await;
+    assert_eq!(add(&live, 1).await, Ok(2));
+    for node in [leader, live, back] {
+        node.shutdown().await;
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) async fn tend_membership(membership: Arc<Membership>) {
     loop {
         // Done immediately after a start: this node gets no heartbeat until the leader knows its address.
         membership.tell_addresses().await;
-        membership.finish_joint_change().await;
+        membership.finish_change().await;
         membership.raise_term_for_learners().await;
         tokio::time::sleep_until(membership.core().next_look(TEND_INTERVAL)).await;
     }
