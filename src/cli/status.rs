@@ -60,15 +60,20 @@ async fn asked(client: &Client) -> Result<Value, Failure> {
     Ok(cluster)
 }
 
-/// That all is well, or what is not. A node may not have heard of a leader that others have, so that one suffices.
+/// That all is well, or what is not. A node may not have heard of a leader that others have, so that one suffices; but a
+/// node that answers and does not itself lead is no leader, whoever takes it for one.
 fn verdict(cluster: &Value) -> Result<String, Failure> {
     if cluster["cluster_id"].is_null() {
         let why: Vec<String> = reasons(cluster).map(shown).collect();
         return Err(Failure::new(format!("no cluster yet: {}", why.join("; "))).exiting(2));
     }
-    let leads = |of: &Value| !of["leader_id"].is_null();
-    if !leads(cluster) && !nodes(cluster).any(leads) {
-        let why = lost_quorum(cluster).unwrap_or_else(|| "no node knows a leader".to_owned());
+    let denies = |leader: &Value| {
+        let mut answered = nodes(cluster).filter(|node| node["answered"] == true);
+        answered.any(|node| node["id"] == *leader && node["leader_id"] != *leader)
+    };
+    let has_leader = |of: &Value| !of["leader_id"].is_null() && !denies(&of["leader_id"]);
+    if !has_leader(cluster) && !nodes(cluster).any(has_leader) {
+        let why = lost_quorum(cluster).unwrap_or_else(|| "no node leads".to_owned());
         return Err(Failure::new(format!("no quorum: {why}")).exiting(2));
     }
     let unwell = nodes(cluster).filter(|node| node["ready"] != true && node["error"].is_null());
@@ -534,6 +539,11 @@ mod tests {
         add(&mut silent, &[answer(1, 5, true, &[]), gone]);
         assert_eq!(said(&silent), Err((1, "degraded: node 2: cannot reach http://h:2".to_owned())));
 
+        // A node that others take for the leader says itself that it is none.
+        let mut deposed = well.clone();
+        deposed["nodes"][0]["leader_id"] = Value::Null;
+        assert_eq!(said(&deposed), Err((2, "no quorum: no node leads".to_owned())));
+
         // It is enough that one member knows the leader.
         let mut cut_off = well.clone();
         cut_off["leader_id"] = Value::Null;
@@ -542,7 +552,7 @@ mod tests {
         for node in 0..2 {
             cut_off["nodes"][node]["leader_id"] = Value::Null;
         }
-        assert_eq!(said(&cut_off), Err((2, "no quorum: no node knows a leader".to_owned())));
+        assert_eq!(said(&cut_off), Err((2, "no quorum: no node leads".to_owned())));
         cut_off["nodes"][1]["reachable"] = json!(false);
         let lost = said(&cut_off).unwrap_err();
         assert!(lost.0 == 2 && lost.1.contains("1 of 2 voters can be reached"), "{lost:?}");
