@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 3;
 /// Between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where the floor is that a request asked for.
+/// The floor in force after a request, which may be above the one that it asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SnowflakeFloor {
     /// The first Unix millisecond that an id may show if it is given from now on.
@@ -63,13 +63,16 @@ impl ClusterService {
             self.check_ahead(floor_ms)?;
         }
         let change = Change::RaiseSnowflakeFloor { floor_ms };
-        match log_access::change(&self.replica, audit::command(actor, &change)).await? {
-            Response::Floor { before_ms, floor_ms } if before_ms < floor_ms => {
-                audit::log_told(actor, &change);
-            }
-            Response::Floor { .. } => {}
-            rejection => return Err(Error::rejected(&self.replica, &rejection)),
-        }
+        let in_force =
+            match log_access::change(&self.replica, audit::command(actor, &change)).await? {
+                Response::Floor { before_ms, floor_ms } => {
+                    if before_ms < floor_ms {
+                        audit::log_told(actor, &change);
+                    }
+                    SnowflakeFloor { floor_ms }
+                }
+                rejection => return Err(Error::rejected(&self.replica, &rejection)),
+            };
         // From here on this node's copy has every window that was given before, and a window that it shows to
         // reach below the floor can only be an older one.
         refresh(&self.replica, Consistency::Linearizable).await?;
@@ -77,7 +80,7 @@ impl ClusterService {
         loop {
             let (windows, reassigned_until_ms) = self.windows_below(floor_ms);
             if windows.is_empty() && reassigned_until_ms.is_none() {
-                return Ok(SnowflakeFloor { floor_ms });
+                return Ok(in_force);
             }
             if Instant::now() > deadline {
                 return Err(Error::unavailable(waiting(floor_ms, &windows, reassigned_until_ms)));
