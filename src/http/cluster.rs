@@ -74,8 +74,10 @@ pub(super) async fn raise_level(
     State(service): Cluster,
     sender: Sender,
     uri: Uri,
+    OptionalFields(fields): OptionalFields,
 ) -> Result<Json<ClusterView>, Problem> {
     Query::parse(uri.query())?.finish()?;
+    fields.finish()?;
     Ok(Json(service.raise_level(sender.actor()).await?))
 }
 

@@ -50,6 +50,9 @@ fn a_founder_that_falls_silent_holds_the_level_back_and_not_the_cluster() {
     let strict = api.post("/v1/tags", &json!({ "tag": "invoices", "order": "strict" }));
     assert_eq!(strict.problem(), (409, "level".to_owned()));
     api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    // The level rises to what all members support, so a request that names one is not understood.
+    let named = api.post("/v1/cluster/level", &json!({ "level": 1 }));
+    assert_eq!(named.problem(), (400, "invalid_argument".to_owned()));
     let refused = api.post("/v1/cluster/level", &json!({}));
     assert_eq!(refused.problem(), (409, "level".to_owned()), "{}", refused.text());
 
