@@ -182,7 +182,7 @@ impl Services {
             replica: Arc::clone(&replica),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
-            ledger: table.ledger().clone(),
+            ledger: Arc::clone(table.ledger()),
             nonce,
         });
         let task = ServiceTask { grabs: grabber, leader: engine };

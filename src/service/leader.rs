@@ -29,24 +29,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_raft::LEADER_REQUEST_BYTES_MAX;
-use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
+pub(super) use engine::{SharedLedger, shared_ledger};
 pub(super) use request::{Given, Outcome, Request, Wanted};
 
-use mintleaf_core::segment::BufferView;
-use mintleaf_core::sequence::Counters;
 use mintleaf_core::shape::Line;
 use mintleaf_core::tag::BizTag;
 
 use self::engine::{Engine, FORWARDED_MAX, WaitingCaller};
-use self::ledger::{Batch, Ledger};
+use self::ledger::Batch;
 use self::request::{decode, encode};
 use super::error::Error;
 use super::grabs::{Grabs, Refused};
-use super::local::slot::SlotStatus;
 use crate::limits::RANGED_IDS_MAX;
 use crate::machine::clock::Clock;
 use crate::metrics::Metrics;
@@ -60,57 +57,6 @@ const REQUESTS_MAX: usize = 200_000;
 /// Maximum number of requests in one batch, and of their bytes: a caller with more makes several batches.
 const ASKED_MAX: usize = 512;
 const ASKED_BYTES_MAX: usize = 32 << 10;
-
-/// What this process holds and what callers wait for, shared with the listener of the log.
-#[derive(Clone)]
-pub(super) struct SharedLedger(Arc<Mutex<Ledger<WaitingCaller>>>);
-
-impl SharedLedger {
-    pub(super) fn new(counters: Counters) -> Self {
-        Self(Arc::new(Mutex::new(Ledger::new(counters))))
-    }
-
-    /// Drops what this process holds of a tag, because the tag was deleted.
-    pub(super) fn drop_tag(&self, tag: &str) {
-        self.0.lock().drop_tag(tag);
-    }
-
-    /// Gives no id of a tag below this mark from now on, neither a held one nor one that is on its way.
-    pub(super) fn rise_to(&self, tag: &str, mark: u64) {
-        self.0.lock().rise_to(tag, mark);
-    }
-
-    /// Drops everything that this process holds.
-    pub(super) fn drop_all(&self) {
-        self.0.lock().drop_all();
-    }
-
-    /// How many strict tags and sequences this process holds anything of.
-    pub(super) fn tags_held(&self) -> usize {
-        self.0.lock().tags_held()
-    }
-
-    /// What this process holds of each of these tags; `None` for a tag that is not strict, and if it holds nothing of
-    /// the tag.
-    pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
-        if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
-    }
-
-    /// The first buffers of strict tags, at most `limit`, ordered by tag.
-    pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
-        self.0.lock().views(limit)
-    }
-
-    /// At most `limit` strict tags, among them those whose callers will have to wait first.
-    pub(super) fn watched(&self, limit: usize) -> Vec<BizTag> {
-        self.0.lock().watched(limit)
-    }
-
-    /// Inspects the counters of keys.
-    pub(super) fn counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
-        look(self.0.lock().counters())
-    }
-}
 
 /// The requests of this node that the leader answers, whichever node leads. Cheap to clone.
 #[derive(Clone)]
@@ -139,7 +85,7 @@ impl LeaderQueue {
         let (queue, asked) = mpsc::channel(QUEUE_MAX);
         let leader = Self::asking_by(queue);
         let grabs = Grabs { replica: Arc::clone(&replica), metrics: Arc::clone(&metrics) };
-        let engine = Engine { replica, clock, metrics, grabs, ledger: ledger.0, nonce };
+        let engine = Engine { replica, clock, metrics, grabs, ledger, nonce };
         (leader, tokio::spawn(Arc::new(engine).run(asked)))
     }
 

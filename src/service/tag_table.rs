@@ -13,7 +13,7 @@ use mintleaf_core::tag::BizTag;
 use papaya::{HashMap, HashMapRef, LocalGuard};
 use parking_lot::Mutex;
 
-use super::leader::SharedLedger;
+use super::leader::{SharedLedger, shared_ledger};
 use super::local::first_segments::FirstSegments;
 use super::local::slot::Slot;
 use super::refusals::Refusals;
@@ -57,7 +57,7 @@ impl TagTable {
         Self {
             tags: HashMap::default(),
             with_slots: AtomicUsize::new(0),
-            ledger: SharedLedger::new(Counters::new(sequence_memory, secret)),
+            ledger: shared_ledger(Counters::new(sequence_memory, secret)),
             first_segments: FirstSegments::default(),
             none_held_until_ms: AtomicU64::new(0),
             shortest: Mutex::default(),
@@ -149,7 +149,7 @@ impl TagTable {
 
     /// The number of tags whose ids this node holds or waits for; strict tags and sequences count only while it leads.
     pub(super) fn loaded(&self) -> usize {
-        self.with_slots.load(Relaxed) + self.ledger.tags_held()
+        self.with_slots.load(Relaxed) + self.ledger.lock().tags_held()
     }
 
     /// Whether any slot holds an id. While none does, only a look at all slots shows that, so the table keeps that
@@ -200,8 +200,8 @@ impl TagTable {
 
     /// The first `limit` buffers in the order of their tags.
     pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
-        let mut first: BTreeMap<BizTag, BufferView> =
-            self.ledger.views(limit).into_iter().collect();
+        let led = self.ledger.lock().views(limit);
+        let mut first: BTreeMap<BizTag, BufferView> = led.into_iter().collect();
         for (tag, source) in &self.tags.pin() {
             if first.len() >= limit && first.last_key_value().is_none_or(|(last, _)| tag >= last) {
                 continue;
@@ -221,14 +221,14 @@ impl TagListener for TagTable {
     fn tag_deleted(&self, tag: &str) {
         self.first_segments.tag_deleted(tag);
         self.remove(tag);
-        self.ledger.drop_tag(tag);
+        self.ledger.lock().drop_tag(tag);
     }
 
     fn tag_raised(&self, tag: &str, mark: u64) {
         self.first_segments.tag_raised(tag, mark);
         match self.tags.pin().get(tag).and_then(Source::raised_slot) {
             Some(slot) => slot.rise_to(mark),
-            None => self.ledger.rise_to(tag, mark),
+            None => self.ledger.lock().rise_to(tag, mark),
         }
     }
 
@@ -250,7 +250,7 @@ impl TagListener for TagTable {
         // process: a simulated run comes out the same each time.
         names.sort_unstable();
         names.into_iter().for_each(|tag| self.remove(tag.as_str()));
-        self.ledger.drop_all();
+        self.ledger.lock().drop_all();
     }
 }
 

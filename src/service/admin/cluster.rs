@@ -343,14 +343,20 @@ impl ClusterService {
                     leased: pools.iter().map(|pool| pool.leased as u64).sum(),
                 }
             }),
-            sequences: self.table.ledger().counters(|counters| SequenceReadings {
-                keys: counters.keys_held(),
-                keys_forgotten: counters.keys_forgotten(),
-                memory: counters.memory(),
-            }),
+            sequences: self.sequence_readings(),
             syncs: node.sync_times(),
         };
         self.metrics.render(now, exposition)
+    }
+
+    fn sequence_readings(&self) -> SequenceReadings {
+        let ledger = self.table.ledger().lock();
+        let counters = ledger.counters();
+        SequenceReadings {
+            keys: counters.keys_held(),
+            keys_forgotten: counters.keys_forgotten(),
+            memory: counters.memory(),
+        }
     }
 
     /// Finds how much is left of the tag that is nearest to its end, for the metrics and the log. It looks at a few

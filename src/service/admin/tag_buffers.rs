@@ -128,7 +128,7 @@ impl TagService {
     /// Among the tags that are watched, those in use whose names `is_wanted` accepts, with what is held of each.
     fn in_use(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(BizTag, SlotStatus)> {
         let now_ms = self.replica.node().median_now_ms();
-        let mut strict = self.table.ledger().watched(WATCHED_MAX);
+        let mut strict = self.table.ledger().lock().watched(WATCHED_MAX);
         strict.retain(|tag| is_wanted(tag.as_str()));
         let statuses = self.strict_statuses(&strict);
         let strict = strict.into_iter().zip(statuses);
@@ -165,7 +165,11 @@ impl TagService {
 
     /// What this node holds of strict tags; nothing of other ones.
     fn strict_statuses(&self, tags: &[BizTag]) -> Vec<Option<SlotStatus>> {
-        let statuses = self.table.ledger().statuses(tags, self.clock.monotonic_ms());
+        if tags.is_empty() {
+            return Vec::new();
+        }
+        let now_ms = self.clock.monotonic_ms();
+        let statuses = self.table.ledger().lock().statuses(tags, now_ms);
         let both = tags.iter().zip(statuses);
         let with_gate = |(tag, status): (&BizTag, Option<SlotStatus>)| {
             let protection = self.replica.read(|state| state.protection(tag.as_str()));

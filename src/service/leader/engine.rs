@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::sequence::Counters;
 use mintleaf_core::shape::Leadership;
 use mintleaf_core::state::Command;
 use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed, overdue};
@@ -44,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
 
 /// The caller that waits for the outcomes of a batch.
-pub(super) struct WaitingCaller {
+pub(in crate::service) struct WaitingCaller {
     pub(super) answer: oneshot::Sender<Vec<Outcome>>,
     pub(super) deadline: Instant,
     /// Whether the caller is another node, which took this one for the leader. It gets no outcomes if this node does
@@ -52,6 +53,14 @@ pub(super) struct WaitingCaller {
     pub(super) is_member: bool,
     /// The permits of the requests, one for each that may wait. They are given back with the answer.
     pub(super) _places: OwnedSemaphorePermit,
+}
+
+/// What this process holds and what callers wait for, shared with the listener of the log.
+pub(in crate::service) type SharedLedger = Arc<Mutex<Ledger<WaitingCaller>>>;
+
+/// A ledger that holds nothing, and has no requests.
+pub(in crate::service) fn shared_ledger(counters: Counters) -> SharedLedger {
+    Arc::new(Mutex::new(Ledger::new(counters)))
 }
 
 /// The leader, as far as this node knows.
@@ -62,7 +71,7 @@ pub(super) struct Engine {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: Grabs,
-    pub(super) ledger: Arc<Mutex<Ledger<WaitingCaller>>>,
+    pub(super) ledger: SharedLedger,
     /// Names this process start.
     pub(super) nonce: u128,
 }

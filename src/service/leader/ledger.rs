@@ -66,7 +66,7 @@ impl<T> Batch<T> {
 ///
 /// The requests of one call for one line or key get what they ask for in turn. A request behind one that got nothing
 /// yet waits too. While a message to the leader carries part of a call, the rest of that call waits here.
-pub(super) struct Ledger<T> {
+pub(in crate::service) struct Ledger<T> {
     turn: Turn,
     batches: BTreeMap<Turn, Batch<T>>,
     requests: usize,
@@ -86,7 +86,7 @@ impl<T> Ledger<T> {
         Self { turn: 0, batches, requests: 0, away, round: None, confirmed: None, holdings }
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    pub(in crate::service) fn counters(&self) -> &Counters {
         self.holdings.counters()
     }
 
@@ -270,19 +270,19 @@ impl<T> Ledger<T> {
     }
 
     /// Drops what is held, because another node leads, or the whole state was replaced.
-    pub(super) fn drop_all(&mut self) {
+    pub(in crate::service) fn drop_all(&mut self) {
         self.confirmed = None;
         self.holdings.drop_all();
     }
 
     /// From now on gives no id of a tag below this mark.
-    pub(super) fn rise_to(&mut self, tag: &str, mark: u64) {
+    pub(in crate::service) fn rise_to(&mut self, tag: &str, mark: u64) {
         self.holdings.rise_to(tag, mark);
     }
 
-    /// Drops what is held of a tag. That may include a line that requests wait for, with the grab that was to fill it.
+    /// Drops what is held of a tag, because it was deleted. That may include a line that requests wait for, with the grab that was to fill it.
     /// So another round looks at all waiting requests, and begins the grabs that they need.
-    pub(super) fn drop_tag(&mut self, tag: &str) {
+    pub(in crate::service) fn drop_tag(&mut self, tag: &str) {
         self.holdings.drop_tag(tag);
         self.look_anew();
     }

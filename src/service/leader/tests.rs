@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use mintleaf_core::segment::Segment;
+use mintleaf_core::sequence::Counters;
 use mintleaf_core::shape::{Kind, Order, PeriodNumber};
 use mintleaf_core::steps::Steps;
 use mintleaf_core::tag::BizTag;
@@ -15,6 +16,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::holdings::Grab;
+use super::ledger::Ledger;
 use super::*;
 use crate::service::admin::member_requests::MemberRequests;
 use crate::service::{Actor, TagChange, TagSpec};

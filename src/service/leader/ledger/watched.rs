@@ -12,7 +12,7 @@ use crate::service::local::slot::SlotStatus;
 
 impl<T> Ledger<T> {
     /// How many strict tags and sequences this process holds anything of.
-    pub(in crate::service::leader) fn tags_held(&self) -> usize {
+    pub(in crate::service) fn tags_held(&self) -> usize {
         self.holdings.tags_held() + self.holdings.counters().tags_held()
     }
 
@@ -20,7 +20,7 @@ impl<T> Ledger<T> {
     ///
     /// Every request waits for a round. The requests that are counted here wait longer: either a round has confirmed
     /// that they may be given ids, and there are none yet; or another round has to confirm that this node still leads.
-    pub(in crate::service::leader) fn statuses(
+    pub(in crate::service) fn statuses(
         &self,
         tags: &[BizTag],
         now_ms: u64,
@@ -41,12 +41,12 @@ impl<T> Ledger<T> {
     }
 
     /// The first buffers of strict tags, at most `limit`, in the order of their tags.
-    pub(in crate::service::leader) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+    pub(in crate::service) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.holdings.views(limit)
     }
 
     /// At most `limit` strict tags that include those whose callers wait soonest.
-    pub(in crate::service::leader) fn watched(&self, limit: usize) -> Vec<BizTag> {
+    pub(in crate::service) fn watched(&self, limit: usize) -> Vec<BizTag> {
         self.holdings.watched(limit)
     }
 }
