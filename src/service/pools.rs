@@ -6,7 +6,7 @@ use std::time::Duration;
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
 use mintleaf_core::snowflake::WorkerPool;
 use mintleaf_core::state::{
-    Actor, Change, Command, LeaseRow, PoolWorkers, Response, State, lease_name,
+    Actor, Change, Command, LeaseRow, PoolWorkers, Response, State, lease_name, pool_facts,
 };
 use mintleaf_core::tag::BizTag;
 
@@ -93,7 +93,7 @@ impl PoolService {
         match response {
             Response::Pool { before, after } => {
                 if before != after {
-                    audit::log_change_of_pool(actor, &change, after.as_ref());
+                    audit::log(actor, &change, &pool_facts(after.as_ref()));
                 }
                 Ok(())
             }

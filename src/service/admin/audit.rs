@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use mintleaf_core::limits::ADDRESS_BYTES_MAX;
 use mintleaf_core::state::{
-    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, PoolWorkers, TagRow,
-    pool_facts,
+    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts,
 };
 use mintleaf_raft::{MemberStatus, MembershipError, ProposeError, Role};
 use tokio::sync::oneshot;
@@ -81,24 +80,16 @@ pub(in crate::service) fn command(actor: &Actor, change: &Change) -> Command {
     Command::Administer { actor: actor.clone(), change: change.clone() }
 }
 
-/// Writes the log line of a change of a tag; `row` is the tag after it, or `None` when it is gone.
-pub(in crate::service) fn log_tag_change(actor: &Actor, change: &Change, row: Option<&TagRow>) {
-    log(actor, change, &change.facts(row));
-}
-
-/// Writes the log line of a change of a pool, which is `pool` now.
-pub(in crate::service) fn log_change_of_pool(
-    actor: &Actor,
-    change: &Change,
-    pool: Option<&PoolWorkers>,
-) {
-    log(actor, change, &pool_facts(pool));
-}
-
-/// Writes the log line of a change that itself says what it changed.
-pub(in crate::service) fn log_told(actor: &Actor, change: &Change) {
-    let (_, after) = change.recorded_facts();
-    log(actor, change, &after);
+/// Writes the log line of a change, after which these facts hold.
+pub(in crate::service) fn log(actor: &Actor, change: &Change, after: &Facts) {
+    tracing::info!(
+        target: "mintleaf::audit",
+        actor = actor.as_str(),
+        action = change.action().name(),
+        subject = change.target(),
+        after = %Shown(after),
+        "admin change",
+    );
 }
 
 /// Writes the log line of a part of an import.
@@ -111,18 +102,6 @@ pub(in crate::service) fn log_import(actor: &Actor, import: &str, created: usize
         after = %format_args!("created={created} raised={raised}"),
         "admin change",
     );
-}
-
-/// Refuses a change that the audit could not record, before it begins.
-///
-/// # Errors
-/// [`Error::InvalidArgument`], [`Error::Level`].
-pub(in crate::service) fn check(
-    replica: &Replica,
-    actor: &Actor,
-    change: &Change,
-) -> Result<(), Error> {
-    Ok(replica.check(&command(actor, change))?)
 }
 
 /// Carries out a change of the membership, the leader or the level, and has it recorded, even if the caller goes away
@@ -172,7 +151,7 @@ pub(in crate::service) async fn record(
     change: &Change,
     at_most: Duration,
 ) -> Result<(), ProposeError> {
-    log_told(actor, change);
+    log(actor, change, &change.recorded_facts().1);
     let entry = [command(actor, change)];
     let deadline = Instant::now() + at_most;
     loop {
@@ -190,17 +169,6 @@ pub(in crate::service) fn member_facts(member: &MemberStatus) -> MemberFacts {
     // Releases before this one took longer addresses.
     let address = |text: &str| text.get(..ADDRESS_BYTES_MAX).unwrap_or(text).to_owned();
     MemberFacts { raft: address(&member.raft), http: address(&member.http), voter }
-}
-
-fn log(actor: &Actor, change: &Change, after: &Facts) {
-    tracing::info!(
-        target: "mintleaf::audit",
-        actor = actor.as_str(),
-        action = change.action().name(),
-        subject = change.target(),
-        after = %Shown(after),
-        "admin change",
-    );
 }
 
 /// Facts as a person reads them.

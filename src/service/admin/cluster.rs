@@ -164,7 +164,8 @@ impl ClusterService {
         let before = member_facts(&self.replica, id);
         let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
         let planned = Change::SetNode { id, before: before.clone(), after: after.clone() };
-        audit::check(&self.replica, &actor, &planned)?;
+        // What the audit could not record is refused before it begins.
+        self.replica.check(&audit::command(&actor, &planned))?;
         let is_as_wanted = before.as_ref().is_some_and(|before| {
             (&before.raft, before.voter) == (&raft, voter) && ["", &before.http].contains(&&*http)
         });
@@ -191,7 +192,8 @@ impl ClusterService {
     pub async fn remove_node(&self, actor: Actor, id: u64, force: bool) -> Result<(), Error> {
         let replica = Arc::clone(&self.replica);
         let removal = Change::RemoveNode { id, before: member_facts(&replica, id) };
-        audit::check(&replica, &actor, &removal)?;
+        // As above.
+        replica.check(&audit::command(&actor, &removal))?;
         if id != replica.node().status().node_id {
             let making = async move { replica.node().remove_member(id, force).await };
             return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;

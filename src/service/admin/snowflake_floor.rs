@@ -67,7 +67,7 @@ impl ClusterService {
             match log_access::change(&self.replica, audit::command(actor, &change)).await? {
                 Response::Floor { before_ms, floor_ms } => {
                     if before_ms < floor_ms {
-                        audit::log_told(actor, &change);
+                        audit::log(actor, &change, &change.recorded_facts().1);
                     }
                     SnowflakeFloor { floor_ms }
                 }

@@ -193,7 +193,7 @@ impl TagCreation {
         let proposal = async move { replica.propose(&command, deadline).await };
         match carry(place, proposal).await?.into_tag() {
             Ok(row) => {
-                audit::log_tag_change(actor, &change, Some(&row));
+                audit::log(actor, &change, &change.facts(Some(&row)));
                 Ok(row)
             }
             Err(Response::OtherShape) => Err(other_shape(&self.replica, tag.as_str(), &shape)),

@@ -137,7 +137,7 @@ impl TagService {
                     true => all_take_note(&self.replica).await,
                     false => take_note(&self.replica).await,
                 }
-                audit::log_tag_change(actor, &change, Some(&row));
+                audit::log(actor, &change, &change.facts(Some(&row)));
                 if max_id.is_some() {
                     warn_of_doubles(&row);
                 }
@@ -164,7 +164,7 @@ impl TagService {
         match log_access::change(&self.replica, audit::command(actor, &change)).await? {
             Response::Deleted => {
                 all_take_note(&self.replica).await;
-                audit::log_tag_change(actor, &change, None);
+                audit::log(actor, &change, &change.facts(None));
                 Ok(())
             }
             rejection => Err(Error::rejected(&self.replica, &rejection)),
