@@ -36,7 +36,7 @@ pub(super) async fn watch_machine(data: PathBuf, services: Services) {
         if let Ok((mut process, disk)) = read.await {
             // A start does not move with the clock.
             process.started_s = *started_s.get_or_insert(process.started_s);
-            services.cluster.record_machine(&process, &disk);
+            services.ids.metrics().machine(&process, &disk);
         }
         if Instant::now() >= headroom_due {
             headroom_due = Instant::now() + HEADROOM_INTERVAL;

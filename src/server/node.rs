@@ -120,7 +120,7 @@ impl RunningNode {
         let hot_tags = HotTagsFile::open(&config.data, services.clone());
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
-        services.backup.was_taken_at(last_backup_s(&config.data));
+        services.ids.metrics().backup_was_taken(last_backup_s(&config.data));
         runtime.spawn(remember_backups(config.data.clone(), services.clone()));
         runtime.spawn(watch_quorum(services.clone()));
         runtime.spawn(watch_machine(config.data.clone(), services.clone()));

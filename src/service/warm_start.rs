@@ -10,7 +10,7 @@ use crate::limits::WARM_START_MAX;
 impl Services {
     /// Keeps the node out of rotation until [`Services::warm_start`] has ended, if there is anything to warm.
     pub fn begin_warm_start(&self, tags: &[BizTag]) {
-        self.cluster.set_warming(!tags.is_empty());
+        self.cluster.own.set_warming(!tags.is_empty());
     }
 
     /// Grabs ids of these tags. They keep the node out of rotation until it is ready otherwise, and for at most 2 s
@@ -36,6 +36,6 @@ impl Services {
             }
             Err(_) => tracing::warn!(wanted, "ready without the ids of all tags that were hot"),
         }
-        self.cluster.set_warming(false);
+        self.cluster.own.set_warming(false);
     }
 }

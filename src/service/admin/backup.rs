@@ -52,11 +52,6 @@ impl BackupService {
         Self { replica, clock, metrics, places, last_taken }
     }
 
-    /// Shows in the metrics when a backup was taken before this process start, in Unix seconds.
-    pub fn was_taken_at(&self, taken_s: u64) {
-        self.metrics.backup_was_taken(taken_s);
-    }
-
     /// When the last complete backup of this process start ended, in Unix seconds; 0 before the first.
     pub fn last_taken(&self) -> watch::Receiver<u64> {
         self.last_taken.subscribe()

@@ -18,8 +18,7 @@ use crate::access::Tokens;
 use crate::limits::GRAB_MAX;
 use crate::machine::clock::Clock;
 use crate::metrics::{
-    ClusterReadings, DiskReadings, Exposition, Metrics, PoolReadings, ProcessReadings, Readings,
-    SequenceReadings, TagReadings,
+    ClusterReadings, Exposition, Metrics, PoolReadings, Readings, SequenceReadings, TagReadings,
 };
 use crate::replica::Replica;
 use crate::service::error::Error;
@@ -243,10 +242,6 @@ impl ClusterService {
         self.readiness_for_ids().ready
     }
 
-    pub(in crate::service) fn set_warming(&self, warming: bool) {
-        self.own.set_warming(warming);
-    }
-
     /// Why there is no quorum, in words: which voters are missing, since when, and where to read what to do. `None`
     /// while this node knows a leader, reaches enough voters, or belongs to no cluster.
     pub fn quorum_loss(&self) -> Option<String> {
@@ -382,11 +377,6 @@ impl ClusterService {
         self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
         log.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
         self.table.refusals().set_nearest(lowest.filter(|(left, _)| *left < NEAR_END));
-    }
-
-    /// Records what the process takes of its machine, and the data of its disk.
-    pub(crate) fn record_machine(&self, process: &ProcessReadings, disk: &DiskReadings) {
-        self.metrics.machine(process, disk);
     }
 }
 

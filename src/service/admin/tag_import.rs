@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::audit;
 use super::notes::all_take_note;
-use super::tag_creation::{AT_ONCE_MAX, TagCreation};
+use super::tag_creation::AT_ONCE_MAX;
+use super::tags::TagService;
 use crate::limits::TAG_CHANGE_MAX;
 use crate::replica::Replica;
 use crate::service::error::Error;
@@ -52,59 +53,97 @@ pub enum Imported {
 /// The outcome for each tag, with the tag's mark now, in the order of the given tags.
 pub type ImportOutcomes = Vec<Result<(Imported, u64), Error>>;
 
-/// Imports these tags, as many by one proposal as fit. What is wrong with one of them in this cluster does not keep the
-/// others out.
-pub(in crate::service) async fn import(
-    creation: &TagCreation,
-    actor: &Actor,
-    import: &str,
-    tags: Vec<TagToImport>,
-) -> ImportOutcomes {
-    let deadline = Instant::now() + TAG_CHANGE_MAX;
-    let mut outcomes: Vec<_> = match refused_names(&creation.replica, &tags).await {
-        Ok(refused) => refused.into_iter().map(|refused| refused.map(Err)).collect(),
-        Err(error) => return vec![Err(error); tags.len()],
-    };
-    let of_all = COMMAND_BYTES + actor.as_str().len() + import.len();
-    let bytes = |given: &TagToImport| of_all + given.tag.as_str().len() + given.description.len();
-    let is_left = |at: &usize| outcomes[*at].is_none();
-    let left: Vec<usize> = (0..tags.len()).filter(is_left).collect();
-    let mut left = left.as_slice();
-    while !left.is_empty() {
-        let mut room = PROPOSAL_BYTES_MAX;
-        let fits = |at: &&usize| {
-            let fits = bytes(&tags[**at]) <= room;
-            room = room.saturating_sub(bytes(&tags[**at]));
-            fits
+impl TagService {
+    /// Imports tags of another system, each by itself: creates them at their marks, or raises them to there. As many
+    /// share a proposal as fit. What is wrong with one of them in this cluster does not keep the others out.
+    pub async fn import(
+        &self,
+        actor: &Actor,
+        import: &str,
+        tags: Vec<TagToImport>,
+    ) -> ImportOutcomes {
+        let deadline = Instant::now() + TAG_CHANGE_MAX;
+        let mut outcomes: Vec<_> = match refused_names(&self.replica, &tags).await {
+            Ok(refused) => refused.into_iter().map(|refused| refused.map(Err)).collect(),
+            Err(error) => return vec![Err(error); tags.len()],
         };
-        let count = left.iter().take(AT_ONCE_MAX as usize).take_while(fits).count().max(1);
-        let (together, rest) = left.split_at(count);
-        let names: Vec<BizTag> = together.iter().map(|at| tags[*at].tag.clone()).collect();
-        let commands: Vec<Command> =
-            together.iter().map(|at| command(actor, import, &tags[*at])).collect();
-        let responses = match commands.iter().try_for_each(Command::check) {
-            Ok(()) => creation.import(names, commands, deadline).await,
-            Err(bound) => vec![Err(bound.into()); count],
-        };
-        for (at, response) in together.iter().zip(responses) {
-            outcomes[*at] = Some(response.and_then(|response| match response {
-                Response::Imported { before, row } => {
-                    Ok((imported(before, row.max_id), row.max_id))
-                }
-                Response::OtherShape => Err(shaped()),
-                rejection => Err(Error::rejected(&creation.replica, &rejection)),
-            }));
+        let of_all = COMMAND_BYTES + actor.as_str().len() + import.len();
+        let bytes =
+            |given: &TagToImport| of_all + given.tag.as_str().len() + given.description.len();
+        let is_left = |at: &usize| outcomes[*at].is_none();
+        let left: Vec<usize> = (0..tags.len()).filter(is_left).collect();
+        let mut left = left.as_slice();
+        while !left.is_empty() {
+            let mut room = PROPOSAL_BYTES_MAX;
+            let fits = |at: &&usize| {
+                let fits = bytes(&tags[**at]) <= room;
+                room = room.saturating_sub(bytes(&tags[**at]));
+                fits
+            };
+            let count = left.iter().take(AT_ONCE_MAX as usize).take_while(fits).count().max(1);
+            let (together, rest) = left.split_at(count);
+            let names: Vec<BizTag> = together.iter().map(|at| tags[*at].tag.clone()).collect();
+            let commands: Vec<Command> =
+                together.iter().map(|at| command(actor, import, &tags[*at])).collect();
+            let responses = match commands.iter().try_for_each(Command::check) {
+                Ok(()) => self.creation.import(names, commands, deadline).await,
+                Err(bound) => vec![Err(bound.into()); count],
+            };
+            for (at, response) in together.iter().zip(responses) {
+                outcomes[*at] = Some(response.and_then(|response| match response {
+                    Response::Imported { before, row } => {
+                        Ok((imported(before, row.max_id), row.max_id))
+                    }
+                    Response::OtherShape => Err(shaped()),
+                    rejection => Err(Error::rejected(&self.replica, &rejection)),
+                }));
+            }
+            left = rest;
         }
-        left = rest;
+        let outcomes: ImportOutcomes = outcomes.into_iter().flatten().collect();
+        // A mark that changes no row may lie above ids that nodes hold.
+        let is_mark = |it: &_| matches!(it, Ok((Imported::Raised | Imported::Unchanged, _)));
+        if outcomes.iter().any(is_mark) {
+            all_take_note(&self.replica).await;
+        }
+        log(actor, import, &outcomes);
+        outcomes
     }
-    let outcomes: ImportOutcomes = outcomes.into_iter().flatten().collect();
-    // A mark that changes no row may lie above ids that nodes hold.
-    if outcomes.iter().any(|outcome| matches!(outcome, Ok((done, _)) if *done != Imported::Created))
-    {
-        all_take_note(&creation.replica).await;
+
+    /// What importing these tags would do, if nothing changed before.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a quorum.
+    pub async fn plan_import<'tags>(
+        &self,
+        tags: &'tags [TagToImport],
+    ) -> Result<ImportOutcomes, Error> {
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        // The marks that tags have by then: one may be named several times.
+        let mut marks: BTreeMap<&str, u64> = BTreeMap::new();
+        let planned = |given: &'tags TagToImport| {
+            let name = given.tag.as_str();
+            let (row, shape) =
+                self.replica.read(|state| (state.tag(name), state.shape(name).cloned()));
+            let is_refused = match (&row, &shape) {
+                (_, None) => false,
+                (None, Some(_)) => true,
+                (Some(_), Some(shape)) => !shape.takes_max_id(),
+            };
+            if is_refused {
+                return Err(shaped());
+            }
+            let before = marks.get(name).copied().or(row.map(|row| row.max_id));
+            if before.is_none() {
+                given.tag.check_new()?;
+            }
+            let first = || self.replica.read(|state| state.first_mark(name, given.max_id));
+            let after = before.map_or_else(first, |mark| mark.max(given.max_id));
+            marks.insert(name, after);
+            Ok((imported(before, after), after))
+        };
+        Ok(tags.iter().map(planned).collect())
     }
-    log(actor, import, &outcomes);
-    outcomes
 }
 
 fn command(actor: &Actor, import: &str, given: &TagToImport) -> Command {
@@ -132,40 +171,6 @@ async fn refused_names(
         refresh(replica, Consistency::Linearizable).await?;
     }
     Ok(tags.iter().map(refused).collect())
-}
-
-/// What importing these tags would do, if nothing changed before.
-///
-/// # Errors
-/// [`Error::Unavailable`] without a quorum.
-pub(in crate::service) async fn plan<'tags>(
-    replica: &Replica,
-    tags: &'tags [TagToImport],
-) -> Result<ImportOutcomes, Error> {
-    refresh(replica, Consistency::Linearizable).await?;
-    // The marks that tags have by then: one may be named several times.
-    let mut marks: BTreeMap<&str, u64> = BTreeMap::new();
-    let planned = |given: &'tags TagToImport| {
-        let name = given.tag.as_str();
-        let (row, shape) = replica.read(|state| (state.tag(name), state.shape(name).cloned()));
-        let is_refused = match (&row, &shape) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(_), Some(shape)) => !shape.takes_max_id(),
-        };
-        if is_refused {
-            return Err(shaped());
-        }
-        let before = marks.get(name).copied().or(row.map(|row| row.max_id));
-        if before.is_none() {
-            given.tag.check_new()?;
-        }
-        let first = || replica.read(|state| state.first_mark(name, given.max_id));
-        let after = before.map_or_else(first, |mark| mark.max(given.max_id));
-        marks.insert(name, after);
-        Ok((imported(before, after), after))
-    };
-    Ok(tags.iter().map(planned).collect())
 }
 
 /// The error for a mark, where the name's tag has or had a shape with its own kind of lines.

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::audit;
 use super::notes::{all_take_note, take_note};
 use super::tag_creation::{TagCreation, TagSpec, check_steps};
-use super::tag_import::{self, ImportOutcomes, TagToImport};
 use crate::limits::HTML_ROWS_MAX;
 use crate::machine::clock::Clock;
 use crate::replica::Replica;
@@ -79,24 +78,6 @@ impl TagService {
         let row = self.creation.create(actor, tag, spec).await?;
         warn_of_doubles(&row);
         Ok(row)
-    }
-
-    /// Imports tags of another system, each by itself: creates them at their marks, or raises them to there.
-    pub async fn import(
-        &self,
-        actor: &Actor,
-        import: &str,
-        tags: Vec<TagToImport>,
-    ) -> ImportOutcomes {
-        tag_import::import(&self.creation, actor, import, tags).await
-    }
-
-    /// What importing these tags would do, if nothing changed before.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] without a quorum.
-    pub async fn plan_import(&self, tags: &[TagToImport]) -> Result<ImportOutcomes, Error> {
-        tag_import::plan(&self.replica, tags).await
     }
 
     /// Changes the given fields of a tag: all of them, or none on an error.
