@@ -11,6 +11,7 @@
 //! grabber         the task that grabs, many tags together
 //! held_ids        takes ids that are buffered, without a wait
 //! snowflake       the snowflake ids that this node may make
+//! parts           everything that the services need: the log, the table, the clock, the metrics, the settings
 //! admin           what operators and administrators ask: tags, cluster, audit, backup
 //! pools           PoolService: worker ids for programs, leased
 //! ids             IdService: ids of tags, numbers of keys, snowflake ids
@@ -32,6 +33,7 @@ mod ids;
 mod leader;
 mod local;
 mod log_access;
+mod parts;
 mod pools;
 mod readiness;
 mod refusals;
@@ -67,6 +69,7 @@ pub use ids::IdService;
 pub use leader::keys::{KeyName, KeyRequest, LastNumber};
 pub use local::slot::SlotStatus;
 pub use log_access::Consistency;
+pub use parts::{JsonNumbers, ServiceParts, ServiceSettings};
 pub use pools::{LEASE_SECONDS_MAX, LeaseName, LeasedWorker, PoolPage, PoolService};
 pub use readiness::Readiness;
 pub use refusals::{Refusal, RefusedFor};
@@ -76,15 +79,9 @@ pub use snowflake::snowflakes::Snowflakes;
 pub use tag_table::TagTable;
 pub use taken::{NOT_CONSECUTIVE, SingleIds, TakenIds};
 
-use clap::ValueEnum;
-use serde::Deserialize;
-
 pub use mintleaf_core::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
 
 use crate::connection::answer_budget::AnswerBudget;
-use crate::machine::clock::Clock;
-use crate::metrics::Metrics;
-use crate::replica::{DrawKey, Replica};
 use admin::member_requests::answer_members;
 use admin::tag_creation::TagCreation;
 use grabber::Grabber;
@@ -112,55 +109,6 @@ pub struct Services {
     pub json_numbers: JsonNumbers,
 }
 
-/// What clients of Leaf's paths get for an id above 2^53 - 1. There an id is a bare number, and readers of JSON that
-/// keep numbers as doubles, such as JavaScript, round it: two ids become one.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum JsonNumbers {
-    /// The bare number.
-    #[default]
-    Allow,
-    /// The number in quotes.
-    Quote,
-    /// 422 with the code `json_number_too_large`.
-    Refuse,
-}
-
-/// The settings of the services.
-#[derive(Clone, Copy, Debug)]
-pub struct ServiceSettings {
-    /// Whether an unknown tag is created on first use.
-    pub auto_create_tags: bool,
-    /// Maximum number of names of tags that the cluster may know, deleted ones included.
-    pub tags_max: u64,
-    /// Maximum number of keys that all registers together may have, those of deleted ones included.
-    pub register_keys_max: u64,
-    /// Bytes for the counters of sequences, while the node leads.
-    pub sequence_memory: usize,
-    /// What clients of Leaf's paths get for an id above 2^53 - 1.
-    pub json_numbers: JsonNumbers,
-}
-
-/// Everything that the services of a node need.
-pub struct ServiceParts {
-    /// The replicated log and the state that it made.
-    pub replica: Arc<Replica>,
-    /// What ids of tags are taken from; it listens to the log.
-    pub table: Arc<TagTable>,
-    /// The node's clocks.
-    pub clock: Arc<dyn Clock>,
-    /// The node's counters.
-    pub metrics: Arc<Metrics>,
-    /// The snowflake ids that the node's lease covers.
-    pub snowflakes: Arc<Snowflakes>,
-    /// The settings.
-    pub settings: ServiceSettings,
-    /// Names this process start in the log: no start of any node ever had the same.
-    pub nonce: u128,
-    /// Draws the keys of hidden ids, below the level that makes them of a root key.
-    pub draw_key: DrawKey,
-}
-
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
@@ -175,7 +123,7 @@ impl Services {
                 ServiceSettings { auto_create_tags, tags_max, register_keys_max, json_numbers, .. },
             draw_key,
             nonce,
-        } = parts;
+        } = parts.clone();
         let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let (leader, engine) = LeaderQueue::start(LeaderParts {
@@ -198,20 +146,7 @@ impl Services {
             recent: Default::default(),
         };
         let answers = AnswerBudget::new(Arc::clone(&metrics));
-        let cluster = ClusterService {
-            replica: Arc::clone(&replica),
-            table: Arc::clone(&table),
-            snowflakes: Arc::clone(&snowflakes),
-            clock: Arc::clone(&clock),
-            metrics: Arc::clone(&metrics),
-            own: Default::default(),
-            redis: Default::default(),
-            counts: Default::default(),
-            tokens: Default::default(),
-            tags_max,
-            register_keys_max,
-        };
-        let cluster = Arc::new(cluster);
+        let cluster = Arc::new(ClusterService::new(&parts));
         answer_members(&cluster, &leader);
         let backup =
             BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));

@@ -12,7 +12,7 @@ use super::audit;
 use super::cluster_view::{ClusterView, NodeCounts};
 use super::headroom::{HeadroomLog, NEAR_END};
 use super::member_answers::{self, MemberAnswers, Question};
-use super::redis_nodes::{RedisNode, RedisNodes};
+use super::redis_nodes::{RedisNode, node_in};
 use super::worker_view::{ClockView, PoolView, WorkersView};
 use crate::access::Tokens;
 use crate::limits::GRAB_MAX;
@@ -23,9 +23,11 @@ use crate::metrics::{
 use crate::replica::Replica;
 use crate::service::error::Error;
 use crate::service::log_access::{Consistency, refresh};
+use crate::service::parts::ServiceParts;
 use crate::service::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use crate::service::snowflake::snowflakes::Snowflakes;
 use crate::service::tag_table::TagTable;
+use crate::text::address::at_host_of;
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;
@@ -42,23 +44,17 @@ pub struct ClusterService {
     pub(in crate::service) clock: Arc<dyn Clock>,
     pub(in crate::service) metrics: Arc<Metrics>,
     pub(in crate::service) own: OwnReadiness,
-    pub(in crate::service) redis: RedisNodes,
-    pub(in crate::service) counts: MemberCounts,
+    /// Where clients of the Redis protocol find this node, if it serves the protocol.
+    redis_at: OnceLock<String>,
+    /// Where they find each node that is ready.
+    redis: MemberAnswers<RedisNode>,
+    /// What every member has counted.
+    counts: MemberAnswers<(u64, NodeCounts)>,
     /// The tokens of this node's auth file, if it has one.
-    pub(in crate::service) tokens: OnceLock<Arc<Tokens>>,
+    tokens: OnceLock<Arc<Tokens>>,
     /// Maximum number of names of tags that the cluster may know.
-    pub(in crate::service) tags_max: u64,
-    pub(in crate::service) register_keys_max: u64,
-}
-
-/// What every member has counted.
-pub(in crate::service) struct MemberCounts(MemberAnswers<(u64, NodeCounts)>);
-
-impl Default for MemberCounts {
-    fn default() -> Self {
-        let read = |id, answer: &[u8]| Some((id, member_answers::read(answer)?));
-        Self(MemberAnswers::new(Question::Counts, read))
-    }
+    tags_max: u64,
+    register_keys_max: u64,
 }
 
 /// A node that shall be a member.
@@ -77,6 +73,24 @@ pub struct NewMember {
 }
 
 impl ClusterService {
+    pub(in crate::service) fn new(parts: &ServiceParts) -> Self {
+        let counted = |id, answer: &[u8]| Some((id, member_answers::read(answer)?));
+        Self {
+            replica: Arc::clone(&parts.replica),
+            table: Arc::clone(&parts.table),
+            snowflakes: Arc::clone(&parts.snowflakes),
+            clock: Arc::clone(&parts.clock),
+            metrics: Arc::clone(&parts.metrics),
+            own: OwnReadiness::default(),
+            redis_at: OnceLock::new(),
+            redis: MemberAnswers::new(Question::WhereRedis, node_in),
+            counts: MemberAnswers::new(Question::Counts, counted),
+            tokens: OnceLock::new(),
+            tags_max: parts.settings.tags_max,
+            register_keys_max: parts.settings.register_keys_max,
+        }
+    }
+
     /// The cluster as this node knows it, without asking any other node.
     pub fn view(&self) -> ClusterView {
         let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
@@ -90,7 +104,7 @@ impl ClusterService {
     /// The same, with what every member that answers has counted since its start.
     pub async fn view_with_counts(&self) -> ClusterView {
         let own = || Some((self.node_id(), self.own_counts()));
-        let counts = self.counts.0.now(self.replica.node(), own).await;
+        let counts = self.counts.now(self.replica.node(), own).await;
         let mut view = self.view();
         view.add_counts(&counts);
         view
@@ -262,25 +276,30 @@ impl ClusterService {
     /// Records that clients of the Redis protocol find this node at `advertised`, or else at this port of the host of
     /// its HTTP address. The first record stays.
     pub(crate) fn serve_redis_at(&self, advertised: Option<&str>, http: &str, port: u16) {
-        self.redis.serve_at(advertised, http, port);
+        let address = || advertised.map_or_else(|| at_host_of(http, port), str::to_owned);
+        self.redis_at.get_or_init(address);
     }
 
     /// Where clients of the Redis protocol find this node, ready or not.
     pub(crate) fn redis_address(&self) -> Option<&str> {
-        self.redis.own()
+        self.redis_at.get().map(String::as_str)
     }
 
     /// The nodes that serve clients of the Redis protocol now, by id.
     pub(crate) async fn redis_nodes(&self) -> Arc<[RedisNode]> {
-        self.redis.now(self.replica.node(), || self.readiness().ready).await
+        let own =
+            || Some(RedisNode { id: self.node_id(), address: self.redis_address_if_ready()? });
+        self.redis.now(self.replica.node(), own).await
+    }
+
+    fn redis_address_if_ready(&self) -> Option<String> {
+        self.redis_address().filter(|_| self.readiness().ready).map(str::to_owned)
     }
 
     /// The answer to a question that another member asks for its clients; `None` if it asks something else.
     pub(super) fn answer_member(&self, request: &[u8]) -> Option<Vec<u8>> {
         Some(match member_answers::question(request)? {
-            Question::WhereRedis => {
-                member_answers::answer(&self.redis.own_if(|| self.readiness().ready))
-            }
+            Question::WhereRedis => member_answers::answer(&self.redis_address_if_ready()),
             Question::Counts => member_answers::answer(&self.own_counts()),
         })
     }

@@ -3,7 +3,6 @@
 //! A node asks the others when a client asks it, so no message is sent while no client asks. A member that is gone does
 //! not answer. The last answers are kept for a moment.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,12 +83,6 @@ impl<A: Ord + Send + 'static> MemberAnswers<A> {
             });
         }
         asked.join_all().await.into_iter().flatten().collect()
-    }
-}
-
-impl<A: fmt::Debug> fmt::Debug for MemberAnswers<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemberAnswers").field("question", &self.question).finish_non_exhaustive()
     }
 }
 
