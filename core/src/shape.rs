@@ -67,7 +67,7 @@ pub enum LinesOf<'a> {
     Sections,
 }
 
-/// Why no tag has such a shape. The message names the fields as the HTTP API calls them.
+/// Why no tag has such a shape. The message names the fields as the HTTP API calls them, and begins with one.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum ShapeError {
     /// Two fields exclude each other.
@@ -94,18 +94,6 @@ pub enum ShapeError {
     /// The format shows a period and the tag has none.
     #[error("format must not hold {{period}} without a period")]
     NoPeriod,
-}
-
-impl ShapeError {
-    /// The field that the message begins with.
-    pub fn field(&self) -> &'static str {
-        match *self {
-            Self::Apart { one, .. } => one,
-            Self::Digits => "digits",
-            Self::TimeZone => "time_zone",
-            Self::PeriodNotShown | Self::NoPeriod => "format",
-        }
-    }
 }
 
 impl Shape {

@@ -16,7 +16,8 @@ pub enum Error {
     /// A value is impossible.
     #[error("{detail}")]
     InvalidArgument {
-        /// The name of the field.
+        /// The name of the field, which HTTP puts in front of a detail that does not begin with it; may be empty where
+        /// the detail does.
         field: &'static str,
         /// The bounds of the field.
         detail: String,
@@ -178,26 +179,9 @@ impl Error {
 
 impl From<OutOfBounds> for Error {
     fn from(what: OutOfBounds) -> Self {
-        let field = match what {
-            OutOfBounds::Step => "step",
-            OutOfBounds::Start => "start",
-            OutOfBounds::MaxId => "max_id",
-            OutOfBounds::Size => "size",
-            OutOfBounds::Description => "description",
-            OutOfBounds::Window => "window_ms",
-            OutOfBounds::RateLimit => "rate_limit",
-            OutOfBounds::Address => "address",
-            OutOfBounds::Floor => "floor_ms",
-            OutOfBounds::Import => "import",
-            OutOfBounds::Shape => "shape",
-            OutOfBounds::Line => "line",
-            OutOfBounds::Holder => "holder",
-            OutOfBounds::Lease => "seconds",
-            OutOfBounds::Taken => "taken",
-            OutOfBounds::Key => "key",
-            OutOfBounds::StepMax => "step_max",
-        };
-        Self::InvalidArgument { field, detail: what.to_string() }
+        // The other messages begin with their fields.
+        let field = if what == OutOfBounds::Lease { "seconds" } else { "" };
+        Self::invalid(field, what.to_string())
     }
 }
 

@@ -41,7 +41,7 @@ impl ShapeSpec {
             hidden: self.digits.map(hidden([0; 32])),
         }
         .completed();
-        shape.check().map_err(|error| Error::invalid(error.field(), error.to_string()))?;
+        shape.check().map_err(|error| Error::invalid("", error.to_string()))?;
         if start != START_DEFAULT && !shape.takes_start() {
             let why = format!("start must be {START_DEFAULT} with {}", shape.named());
             return Err(Error::invalid("start", why));
