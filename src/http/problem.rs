@@ -234,18 +234,16 @@ impl From<Error> for Problem {
                 "unknown_tag",
                 "there is no such tag; POST /v1/tags creates one",
             ),
-            Error::NotFound { detail } => Self::new(StatusCode::NOT_FOUND, "not_found", detail),
+            Error::NotFound(detail) => Self::new(StatusCode::NOT_FOUND, "not_found", detail),
             ref error @ Error::OfKeys { .. } => {
                 Self::new(StatusCode::NOT_FOUND, "not_found", error.to_string())
             }
             Error::TagExists => {
                 Self::new(StatusCode::CONFLICT, "tag_exists", "the tag exists already")
             }
-            Error::Conflict { detail } => Self::new(StatusCode::CONFLICT, "conflict", detail),
-            Error::WrongCluster { detail } => {
-                Self::new(StatusCode::CONFLICT, "wrong_cluster", detail)
-            }
-            Error::Level { detail } => Self::new(StatusCode::CONFLICT, "level", detail),
+            Error::Conflict(detail) => Self::new(StatusCode::CONFLICT, "conflict", detail),
+            Error::WrongCluster(detail) => Self::new(StatusCode::CONFLICT, "wrong_cluster", detail),
+            Error::Level(detail) => Self::new(StatusCode::CONFLICT, "level", detail),
             Error::Exhausted | Error::AllLeased { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "exhausted", error.to_string())
             }
@@ -275,7 +273,7 @@ impl From<Error> for Problem {
                 "too many requests are waiting; try again soon",
             ),
             Error::ClockBehind { .. } => Self::unavailable(error.to_string()),
-            Error::Unavailable { detail } => Self::unavailable(detail),
+            Error::Unavailable(detail) => Self::unavailable(detail),
         }
     }
 }
@@ -309,11 +307,11 @@ mod tests {
             (400, "invalid_argument")
         );
         assert_eq!(seen(Error::UnknownTag), (404, "unknown_tag"));
-        assert_eq!(seen(Error::NotFound { detail: detail() }), (404, "not_found"));
+        assert_eq!(seen(Error::NotFound(detail())), (404, "not_found"));
         assert_eq!(seen(Error::TagExists), (409, "tag_exists"));
-        assert_eq!(seen(Error::Conflict { detail: detail() }), (409, "conflict"));
-        assert_eq!(seen(Error::WrongCluster { detail: detail() }), (409, "wrong_cluster"));
-        assert_eq!(seen(Error::Level { detail: detail() }), (409, "level"));
+        assert_eq!(seen(Error::Conflict(detail())), (409, "conflict"));
+        assert_eq!(seen(Error::WrongCluster(detail())), (409, "wrong_cluster"));
+        assert_eq!(seen(Error::Level(detail())), (409, "level"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
         assert_eq!(seen(Error::TooManyKeys { keys_max: 7 }), (422, "too_many_keys"));
         assert_eq!(seen(Error::TooManyTags { tags_max: 7 }), (422, "too_many_tags"));
@@ -324,7 +322,7 @@ mod tests {
         assert_eq!(seen(much), (422, "count_over_rate_limit"));
         assert_eq!(seen(Error::Frozen), (423, "frozen"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));
-        assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
+        assert_eq!(seen(Error::Unavailable(detail())), (503, "unavailable"));
     }
 
     #[test]
@@ -351,7 +349,7 @@ mod tests {
 
     #[test]
     fn unavailable_and_overloaded_say_when_to_retry() {
-        let unavailable = Error::Unavailable { detail: "no quorum".into() };
+        let unavailable = Error::Unavailable("no quorum".into());
         let over = Error::OverRateLimit { after_s: 7 };
         let cases =
             [(Error::Overloaded, "1"), (Error::RateLimited, "1"), (unavailable, "1"), (over, "7")];

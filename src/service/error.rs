@@ -25,12 +25,9 @@ pub enum Error {
     /// There is no such tag.
     #[error("there is no such tag")]
     UnknownTag,
-    /// There is no such node.
-    #[error("{detail}")]
-    NotFound {
-        /// The node that the request named.
-        detail: String,
-    },
+    /// There is no such thing as the request named; the text says what.
+    #[error("{0}")]
+    NotFound(String),
     /// The numbers of the tag belong to keys, so that the tag has no next id.
     #[error("the tag {tag} is a {0}: its numbers belong to keys, at /v1/{0}/", kind.name())]
     OfKeys {
@@ -42,24 +39,16 @@ pub enum Error {
     /// A tag of this name exists.
     #[error("a tag of this name exists")]
     TagExists,
-    /// The request contradicts the present state.
-    #[error("{detail}")]
-    Conflict {
-        /// The contradiction.
-        detail: String,
-    },
-    /// A node of another cluster was named.
-    #[error("{detail}")]
-    WrongCluster {
-        /// The cluster.
-        detail: String,
-    },
-    /// The request needs another level of the cluster, or other versions of its nodes.
-    #[error("{detail}")]
-    Level {
-        /// The level that is needed, and what to do.
-        detail: String,
-    },
+    /// The request contradicts the present state; the text says how.
+    #[error("{0}")]
+    Conflict(String),
+    /// A node of another cluster was named; the text says which cluster.
+    #[error("{0}")]
+    WrongCluster(String),
+    /// The request needs another level of the cluster, or other versions of its nodes; the text says which, and what to
+    /// do.
+    #[error("{0}")]
+    Level(String),
     /// The tag has fewer ids left than are asked for, and never gets more: up to 2^63-1, or as many as its digits
     /// allow.
     #[error("the tag has fewer ids left than are asked for")]
@@ -119,12 +108,9 @@ pub enum Error {
         /// How far, in milliseconds.
         by_ms: u64,
     },
-    /// There was no quorum, or no segment in time.
-    #[error("{detail}")]
-    Unavailable {
-        /// The part that was missing.
-        detail: String,
-    },
+    /// There was no quorum, or no segment in time; the text says what was missing.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 impl Error {
@@ -136,7 +122,7 @@ impl Error {
                 | Self::OverRateLimit { .. }
                 | Self::Overloaded
                 | Self::ClockBehind { .. }
-                | Self::Unavailable { .. }
+                | Self::Unavailable(_)
         )
     }
 
@@ -149,7 +135,7 @@ impl Error {
     }
 
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
-        Self::Unavailable { detail: detail.into() }
+        Self::Unavailable(detail.into())
     }
 
     /// The error for a response to a change of a tag that is a rejection.
@@ -158,13 +144,13 @@ impl Error {
             Response::UnknownTag => Self::UnknownTag,
             Response::TagExists => Self::TagExists,
             Response::Exhausted => Self::Exhausted,
-            Response::MaxIdBehind { max_id } => Self::Conflict {
-                detail: format!("max_id only moves forward, and is {max_id} already"),
-            },
-            Response::OtherShape => Self::Conflict {
-                detail: "a tag of this name has or had another shape, which stays with the name for ever"
+            Response::MaxIdBehind { max_id } => {
+                Self::Conflict(format!("max_id only moves forward, and is {max_id} already"))
+            }
+            Response::OtherShape => Self::Conflict(
+                "a tag of this name has or had another shape, which stays with the name for ever"
                     .to_owned(),
-            },
+            ),
             Response::Invalid { what } => (*what).into(),
             Response::NoRootKey => {
                 Self::unavailable("the cluster has no root key yet for the keys of hidden ids")
@@ -200,12 +186,10 @@ impl From<ProposeError> for Error {
             ProposeError::Rejected(Rejected::Unfit(detail)) => {
                 Self::InvalidArgument { field: "request", detail }
             }
-            ProposeError::Rejected(level @ Rejected::Level { needs, .. }) => Self::Level {
-                detail: format!(
-                    "{level}: once every node runs version {} or later, mintleaf cluster level raise",
-                    first_version_of(needs)
-                ),
-            },
+            ProposeError::Rejected(level @ Rejected::Level { needs, .. }) => Self::Level(format!(
+                "{level}: once every node runs version {} or later, mintleaf cluster level raise",
+                first_version_of(needs)
+            )),
             error => Self::unavailable(error.to_string()),
         }
     }
@@ -214,13 +198,13 @@ impl From<ProposeError> for Error {
 impl From<MembershipError> for Error {
     fn from(error: MembershipError) -> Self {
         match error {
-            MembershipError::Conflict(detail) => Self::Conflict { detail },
-            MembershipError::WrongCluster(detail) => Self::WrongCluster { detail },
-            MembershipError::Busy => Self::Conflict { detail: error.to_string() },
-            MembershipError::Unknown(_) => Self::NotFound { detail: error.to_string() },
-            MembershipError::Level(detail) => Self::Level { detail },
+            MembershipError::Conflict(detail) => Self::Conflict(detail),
+            MembershipError::WrongCluster(detail) => Self::WrongCluster(detail),
+            MembershipError::Busy => Self::Conflict(error.to_string()),
+            MembershipError::Unknown(_) => Self::NotFound(error.to_string()),
+            MembershipError::Level(detail) => Self::Level(detail),
             MembershipError::Unavailable(detail) | MembershipError::NoLeader(detail) => {
-                Self::Unavailable { detail }
+                Self::Unavailable(detail)
             }
         }
     }

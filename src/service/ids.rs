@@ -820,7 +820,7 @@ fn numbers(given: Given) -> Result<Range<u64>, Error> {
 }
 
 fn not_a_sequence(tag: &BizTag) -> Error {
-    Error::NotFound { detail: format!("the tag {tag} is not a sequence") }
+    Error::NotFound(format!("the tag {tag} is not a sequence"))
 }
 
 fn not_understood() -> Error {

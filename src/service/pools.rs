@@ -203,20 +203,19 @@ impl PoolService {
     }
 
     fn rejected(&self, response: &Response) -> Error {
-        let conflict = |detail: String| Error::Conflict { detail };
         match *response {
             Response::UnknownPool => unknown_pool(),
-            Response::PoolShrinks => {
-                conflict("a pool keeps every worker id that it has: name them all".to_owned())
-            }
-            Response::PoolHeld { until_ms } => conflict(format!(
+            Response::PoolShrinks => Error::Conflict(
+                "a pool keeps every worker id that it has: name them all".to_owned(),
+            ),
+            Response::PoolHeld { until_ms } => Error::Conflict(format!(
                 "a program leases a worker id that would be deleted or taken; the last lease ends at {}",
                 rfc3339(until_ms)
             )),
-            Response::TooManyPools => conflict(format!(
+            Response::TooManyPools => Error::Conflict(format!(
                 "there are {POOLS_MAX} names of pools, those of deleted ones included, and there can be no more"
             )),
-            Response::NotHolder => conflict(
+            Response::NotHolder => Error::Conflict(
                 "the lease is over, and its worker id may be another's: ask for a new lease"
                     .to_owned(),
             ),
@@ -245,7 +244,7 @@ fn shared(state: &State, pool: &BizTag, workers: &WorkerPool) -> Vec<(Option<Biz
 }
 
 fn unknown_pool() -> Error {
-    Error::NotFound { detail: "there is no such pool; PUT /v1/pools/{pool} makes one".to_owned() }
+    Error::NotFound("there is no such pool; PUT /v1/pools/{pool} makes one".to_owned())
 }
 
 /// The longest lease, in seconds.

@@ -151,7 +151,7 @@ impl IdService {
     ) -> Result<Registered, Error> {
         let shape = self.register_shape(&of.tag, consistency).await?;
         self.found(&of.tag, &of.key, &shape)
-            .ok_or_else(|| Error::NotFound { detail: "the key has no number".to_owned() })
+            .ok_or_else(|| Error::NotFound("the key has no number".to_owned()))
     }
 
     /// The keys whose numbers are above `after`, up to `limit`, in the order of their numbers: of one period, by
@@ -320,5 +320,5 @@ impl Registered {
 }
 
 fn is_no_register(tag: &BizTag) -> Error {
-    Error::NotFound { detail: format!("the tag {tag} is not a register, so it numbers no keys") }
+    Error::NotFound(format!("the tag {tag} is not a register, so it numbers no keys"))
 }

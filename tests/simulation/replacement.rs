@@ -39,7 +39,7 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
         let removed =
             timeout(ASKING_MAX, serving.services.cluster.remove_node(Actor::default(), id, false))
                 .await;
-        if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
+        if matches!(removed, Ok(Ok(()) | Err(Error::NotFound(_)))) {
             target.wipe(seed);
             break;
         }

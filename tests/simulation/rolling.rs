@@ -135,7 +135,7 @@ impl Roll<'_> {
             let grab = async {
                 loop {
                     match self.clients.take(&serving, &tag, 1).await {
-                        Err(Error::Unavailable { .. }) => sleep(LOOK_INTERVAL).await,
+                        Err(Error::Unavailable(_)) => sleep(LOOK_INTERVAL).await,
                         outcome => return outcome,
                     }
                 }

@@ -99,7 +99,7 @@ impl Stage<'_> {
                 .cluster
                 .remove_node(Actor::default(), id, false)
                 .await;
-            matches!(removed, Ok(()) | Err(Error::NotFound { .. })).then_some(())
+            matches!(removed, Ok(()) | Err(Error::NotFound(_))).then_some(())
         })
         .await?;
         target.wipe(leader);
@@ -174,7 +174,7 @@ impl Stage<'_> {
             put_down(machine).await;
         }
         let is_refused = |outcome: Result<(), Error>| match outcome {
-            Err(Error::Conflict { detail }) => detail.contains(" not answer: ").then_some(()),
+            Err(Error::Conflict(detail)) => detail.contains(" not answer: ").then_some(()),
             _ => None,
         };
         self.until("the refusal of the removal", async || {

@@ -77,12 +77,10 @@ impl ShapeSpec {
 pub(in crate::service) fn other_shape(replica: &Replica, name: &str, asked: &Shape) -> Error {
     let kept = replica.read(|state| state.shape(name).cloned()).unwrap_or_default();
     let differs = kept.differs_from(asked).unwrap_or("shape");
-    Error::Conflict {
-        detail: format!(
-            "a deleted tag of this name differs in {differs}, and a name keeps its shape for ever: create it alike, \
-             or under another name"
-        ),
-    }
+    Error::Conflict(format!(
+        "a deleted tag of this name differs in {differs}, and a name keeps its shape for ever: create it alike, \
+         or under another name"
+    ))
 }
 
 #[cfg(test)]
@@ -105,7 +103,7 @@ mod tests {
         let no_key: DrawKey = || Err(io::Error::other("none left"));
         assert!(ShapeSpec::default().shape(9, no_key).unwrap().is_plain());
         let hidden = ShapeSpec { digits: Some(12), ..ShapeSpec::default() };
-        assert!(matches!(hidden.shape(1, no_key), Err(Error::Unavailable { .. })));
+        assert!(matches!(hidden.shape(1, no_key), Err(Error::Unavailable(_))));
         let key = hidden.shape(1, KEY).unwrap().hidden.unwrap().key;
         assert_eq!(key, HiddenKey([7; 32]));
         let period = Some(PeriodLength::Day);

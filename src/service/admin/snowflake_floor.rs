@@ -109,14 +109,12 @@ impl ClusterService {
         if ahead_ms <= UNFORCED_FLOOR_AHEAD_MS_MAX {
             return Ok(());
         }
-        Err(Error::Conflict {
-            detail: format!(
-                "the id shows {}, which is {} s ahead of the cluster's clock: there would be no snowflake ids \
-                 until then, and that cannot be undone: send \"force\": true (--force) if that is meant",
-                rfc3339(floor_ms - 1),
-                ahead_ms / 1000
-            ),
-        })
+        Err(Error::Conflict(format!(
+            "the id shows {}, which is {} s ahead of the cluster's clock: there would be no snowflake ids \
+             until then, and that cannot be undone: send \"force\": true (--force) if that is meant",
+            rfc3339(floor_ms - 1),
+            ahead_ms / 1000
+        )))
     }
 }
 

@@ -213,12 +213,10 @@ impl TagService {
         match rise(self.max_id(tag.as_str())) {
             None => Err(Error::UnknownTag),
             Some(..=UNFORCED_RISE_MAX) => Ok(()),
-            Some(rise) => Err(Error::Conflict {
-                detail: format!(
-                    "max_id would rise by {rise}, which is more than 2^40 and cannot be undone: send \
-                     \"force\": true (--force) if that is meant"
-                ),
-            }),
+            Some(rise) => Err(Error::Conflict(format!(
+                "max_id would rise by {rise}, which is more than 2^40 and cannot be undone: send \
+                 \"force\": true (--force) if that is meant"
+            ))),
         }
     }
 }

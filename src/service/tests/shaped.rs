@@ -183,7 +183,7 @@ async fn an_entry_that_is_stamped_in_another_period_gives_no_id() {
     let node = open(&dir, &clock, (24 * 60 * 60 * 1000, 0)).await;
     create(&node, "orders", &days("UTC")).await;
     let refused = node.services.ids.take("orders", 1).await.unwrap_err();
-    assert!(matches!(&refused, Error::Unavailable { detail } if detail.contains("do not agree")));
+    assert!(matches!(&refused, Error::Unavailable(detail) if detail.contains("do not agree")));
     node.stop().await;
 }
 
@@ -199,7 +199,7 @@ async fn a_period_older_than_those_whose_marks_are_kept_is_refused() {
     }
     clock.set(noon).await;
     let refused = node.services.ids.take("orders", 1).await.unwrap_err();
-    assert!(matches!(&refused, Error::Unavailable { detail } if detail.contains("20261101")));
+    assert!(matches!(&refused, Error::Unavailable(detail) if detail.contains("20261101")));
     node.stop().await;
 }
 

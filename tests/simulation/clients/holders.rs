@@ -59,7 +59,7 @@ impl Clients {
         let leased = self.wait(&serving, pools.lease(pool.clone(), "a program", ms)).await?;
         let by = serving.incarnation;
         self.trace.note(format_args!("program leases of {pool:?} at {by:?}: {leased:?}"));
-        if self.random.chance(3) || matches!(leased, Err(Error::NotFound { .. })) {
+        if self.random.chance(3) || matches!(leased, Err(Error::NotFound(_))) {
             let (actor, delete) = (Actor::default(), self.random.chance(20));
             let workers = self.random.pick(&WORKERS).parse().expect("worker ids");
             let taken = match self.random.within(0..4) {
@@ -122,7 +122,7 @@ impl Clients {
             // As the clients do, it takes of a renewal how long the lease lasts, and nothing else.
             Some(Ok(lease)) => held.lease.until_ms = lease.until_ms,
             // Another program may have its worker id, but none of its milliseconds.
-            Some(Err(Error::Conflict { .. } | Error::NotFound { .. })) => {
+            Some(Err(Error::Conflict(_) | Error::NotFound(_))) => {
                 self.stamp(held, STAMPS_MAX);
                 return ControlFlow::Break(());
             }

@@ -106,7 +106,7 @@ impl Clients {
         let read = serving.services.ids.registered(&of, Consistency::Linearizable).await;
         let told = match read {
             Ok(told) => Some((told.period, told.number)),
-            Err(Error::NotFound { .. }) => None,
+            Err(Error::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
         self.oracle.told_of_key(serving.incarnation, (tag, key), told, before);

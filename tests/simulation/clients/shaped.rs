@@ -78,9 +78,8 @@ impl Clients {
         let ids = self.take_of_period(serving, PERIODS, 1).await;
         // A strict tag that followed most clocks into a later period never goes back.
         drop(self.take_of_period(serving, STRICT_PERIODS, 1).await);
-        let is_fault = |outcome: &Outcome| {
-            matches!(outcome, Err(Error::Unavailable { .. } | Error::Overloaded))
-        };
+        let is_fault =
+            |outcome: &Outcome| matches!(outcome, Err(Error::Unavailable(_) | Error::Overloaded));
         let registered = self.take_registered(serving, &key).await;
         [strict, numbers, ids, registered].into_iter().find(is_fault).unwrap_or(Ok(()))
     }
