@@ -174,7 +174,7 @@ impl TagService {
         let with_gate = |(tag, status): (&BizTag, Option<SlotStatus>)| {
             let protection = self.replica.read(|state| state.protection(tag.as_str()));
             let is_open = protection.is_some_and(|protection| !protection.frozen);
-            status.map(|status| status.open(is_open))
+            status.map(|status| SlotStatus { is_open, ..status })
         };
         both.map(with_gate).collect()
     }

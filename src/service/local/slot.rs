@@ -285,9 +285,14 @@ impl Slot {
         let held = self.held.lock();
         let outlook = held.buffer.outlook(self.clock.monotonic_ms());
         let waiting = held.waiters.iter().filter(|waiter| !waiter.answer.is_closed()).count();
-        SlotStatus::new(outlook, held.installed, waiting, held.exhausted)
-            .open(held.has_use_for_more())
-            .of_period(self.period())
+        SlotStatus {
+            handed_out: held.installed - outlook.remaining,
+            outlook,
+            waiting,
+            is_open: held.has_use_for_more(),
+            exhausted: held.exhausted,
+            period: self.period(),
+        }
     }
 
     pub(in crate::service) fn view(&self) -> BufferView {

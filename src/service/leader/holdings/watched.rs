@@ -21,8 +21,14 @@ impl Holdings {
     ) -> Option<SlotStatus> {
         let (name, held) = self.drawn_from(tag)?;
         let outlook = held.buffer.as_ref()?.outlook(now_ms);
-        let period = name.period().map(|number| number.0);
-        Some(SlotStatus::new(outlook, held.installed, waiting, held.exhausted).of_period(period))
+        Some(SlotStatus {
+            handed_out: held.installed - outlook.remaining,
+            outlook,
+            waiting,
+            is_open: true,
+            exhausted: held.exhausted,
+            period: name.period().map(|number| number.0),
+        })
     }
 
     /// The first buffers, at most `limit`, in the order of their tags.

@@ -20,27 +20,6 @@ pub struct SlotStatus {
 }
 
 impl SlotStatus {
-    /// The status of what holds ids of a tag that is not frozen, and ever held `installed` ones.
-    pub(in crate::service) fn new(
-        outlook: Outlook,
-        installed: u64,
-        waiting: usize,
-        exhausted: bool,
-    ) -> Self {
-        let handed_out = installed - outlook.remaining;
-        Self { outlook, handed_out, waiting, is_open: true, exhausted, period: None }
-    }
-
-    /// The same of ids of a period.
-    pub(in crate::service) fn of_period(self, period: Option<u32>) -> Self {
-        Self { period, ..self }
-    }
-
-    /// The same, where what is held may be handed out or not.
-    pub(in crate::service) fn open(self, is_open: bool) -> Self {
-        Self { is_open, ..self }
-    }
-
     /// After how many seconds callers wait, if no grab brings more; 0 where some do already; `None` where ids are not
     /// used.
     pub fn waits_in_s(&self) -> Option<f64> {
