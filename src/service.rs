@@ -6,7 +6,7 @@
 //! grabs           carries grabs out: proposes them, reads and records what they brought
 //! local           what this node holds of a tag by itself
 //! leader          what only the leader hands out: ids of strict tags, numbers of keys
-//! source          what the ids of one tag are taken from: one of the two above
+//! source          what the ids of one tag are taken from: its slot, or the lines of a shaped tag
 //! tag_table       tag to source, no lock; passes every change of a tag on
 //! grabber         the task that grabs, many tags together
 //! held_ids        takes ids that are buffered, without a wait

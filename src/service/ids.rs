@@ -26,7 +26,7 @@ use super::local::lines::{Lines, TagLine};
 use super::local::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
 use super::readiness::QuorumLoss;
 use super::snowflake::snowflakes::Snowflakes;
-use super::source::{Keys, Source};
+use super::source::Source;
 use super::tag_table::TagTable;
 use super::taken::{SingleIds, TakenIds};
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX};
@@ -147,7 +147,9 @@ impl IdService {
     /// refuse. A tag has no guard on this node before its first request.
     fn admitted_now(&self, tag: &str, count: u64) -> u64 {
         match self.table.get(tag) {
-            Some(Source::Strict(lines)) => lines.available(count).max(1),
+            Some(Source::Shaped(lines)) if lines.shape().giver() == Giver::Leader => {
+                lines.available(count).max(1)
+            }
             _ => 1,
         }
     }
@@ -188,13 +190,15 @@ impl IdService {
             }
             let taken = match self.source(tag, deadline).await? {
                 Source::Plain(slot) => self.take_of_slot(&slot, call).await?.map(TakenIds::plain),
-                Source::Trend(lines) => self.take_of_line(&lines, call).await?,
-                Source::Strict(lines) => {
-                    let taken = self.take_of_leader(&lines, call).await?;
-                    taken.inspect(|_| lines.count_taken(count))
-                }
-                Source::Keys(_) => return Err(Error::of_keys(tag, Kind::Sequence)),
-                Source::Register(_) => return Err(Error::of_keys(tag, Kind::Register)),
+                Source::Shaped(lines) => match lines.shape().giver() {
+                    Giver::AnyNode => self.take_of_line(&lines, call).await?,
+                    Giver::Leader => {
+                        let taken = self.take_of_leader(&lines, call).await?;
+                        taken.inspect(|_| lines.count_taken(count))
+                    }
+                    Giver::LeaderByKey => return Err(Error::of_keys(tag, Kind::Sequence)),
+                    Giver::Log => return Err(Error::of_keys(tag, Kind::Register)),
+                },
             };
             if let Some(taken) = taken {
                 self.metrics.ids_handed_out(Mode::Segment, count);
@@ -403,8 +407,8 @@ impl IdService {
         let slot = || Slot::new(tag.clone(), row.steps(), Arc::clone(&self.clock));
         let source = match (&row.shape, first) {
             (Some(shape), _) => {
-                let source = Source::shaped(row, shape, Arc::clone(&self.clock))?;
-                self.table.get_or_insert(tag, || source)
+                let lines = Arc::new(Lines::new(row, shape, Arc::clone(&self.clock))?);
+                self.table.get_or_insert(tag, || Source::Shaped(lines))
             }
             (None, None) => self.table.get_or_insert(tag, || Source::Plain(Arc::new(slot()))),
             (None, Some((first, expected))) => {
@@ -498,7 +502,7 @@ impl IdService {
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
         let deadline = self.replica.deadline(GRAB_MAX);
         let keys = self.keys(requests.iter().map(|request| &request.of.tag), deadline).await;
-        let admit = |(request, keys): (&KeyRequest, &Result<Arc<Keys>, Error>)| match keys {
+        let admit = |(request, keys): (&KeyRequest, &Result<Arc<Lines>, Error>)| match keys {
             Ok(keys) => keys.admit(request.count).err(),
             Err(error) => Some(error.clone()),
         };
@@ -568,7 +572,7 @@ impl IdService {
         }
     }
 
-    async fn keys_of(&self, tag: &BizTag, deadline: Instant) -> Result<Arc<Keys>, Error> {
+    async fn keys_of(&self, tag: &BizTag, deadline: Instant) -> Result<Arc<Lines>, Error> {
         let keys = self.keys([tag].into_iter(), deadline).await.pop();
         keys.unwrap_or(Err(Error::UnknownTag))
     }
@@ -578,8 +582,9 @@ impl IdService {
         &self,
         tags: impl Iterator<Item = &'t BizTag> + Clone,
         deadline: Instant,
-    ) -> Vec<Result<Arc<Keys>, Error>> {
-        let known: Vec<_> = tags.clone().map(|tag| self.known_keys(tag)).collect();
+    ) -> Vec<Result<Arc<Lines>, Error>> {
+        let known_now = |tag: &BizTag| self.known(tag, Giver::LeaderByKey, not_a_sequence);
+        let known: Vec<_> = tags.clone().map(known_now).collect();
         if known.iter().all(Option::is_some) {
             return known.into_iter().flatten().collect();
         }
@@ -588,28 +593,31 @@ impl IdService {
         let look = |(tag, known): (&BizTag, Option<_>)| match (known, &fresh) {
             (Some(known), _) => known,
             (None, Err(error)) => Err(error.clone()),
-            (None, Ok(())) => self.known_keys(tag).unwrap_or(Err(Error::UnknownTag)),
+            (None, Ok(())) => known_now(tag).unwrap_or(Err(Error::UnknownTag)),
         };
         tags.zip(known).map(look).collect()
     }
 
-    /// The sequence with this name; `None` for a tag that this node's copy does not show.
-    fn known_keys(&self, tag: &BizTag) -> Option<Result<Arc<Keys>, Error>> {
-        let source = match self.table.pin().get(tag) {
-            Some(source) => Ok(source.clone()),
-            None => {
-                let row = self.row(tag)?;
-                match row.giver() {
-                    Giver::LeaderByKey => self.put(&row, None),
-                    Giver::AnyNode | Giver::Leader | Giver::Log => Err(not_a_sequence(tag)),
-                }
-            }
+    /// The tag with this name, if it numbers keys by this giver; `None` if this node's copy does not show the tag.
+    ///
+    /// # Errors
+    /// What `why_not` makes of the name, for a tag that does not; as [`put`](Self::put).
+    pub(super) fn known(
+        &self,
+        tag: &BizTag,
+        giver: Giver,
+        why_not: fn(&BizTag) -> Error,
+    ) -> Option<Result<Arc<Lines>, Error>> {
+        let source = match self.table.get(tag.as_str()) {
+            Some(source) => Ok(source),
+            None => match self.row(tag)? {
+                row if row.giver() == giver => self.put(&row, None),
+                _ => Err(why_not(tag)),
+            },
         };
         Some(source.and_then(|source| match source {
-            Source::Keys(keys) => Ok(keys),
-            Source::Plain(_) | Source::Trend(_) | Source::Strict(_) | Source::Register(_) => {
-                Err(not_a_sequence(tag))
-            }
+            Source::Shaped(lines) if lines.shape().giver() == giver => Ok(lines),
+            Source::Plain(_) | Source::Shaped(_) => Err(why_not(tag)),
         }))
     }
 }
@@ -700,19 +708,22 @@ impl IdService {
     fn could_give(&self, source: &Source, tag: &BizTag, count: u64) -> Result<u64, Error> {
         let slot = match source {
             Source::Plain(slot) => Arc::clone(slot),
-            Source::Trend(lines) => {
-                let line = lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
-                let Some(slot) = line.slot() else { return Ok(0) };
-                Arc::clone(slot)
-            }
-            Source::Strict(lines) => {
-                lines.would_admit(count)?;
-                lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
-                let loss = QuorumLoss::without_leader(&self.replica.node().status());
-                return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
-            }
-            Source::Keys(_) => return Err(Error::of_keys(tag.as_str(), Kind::Sequence)),
-            Source::Register(_) => return Err(Error::of_keys(tag.as_str(), Kind::Register)),
+            Source::Shaped(lines) => match lines.shape().giver() {
+                Giver::AnyNode => {
+                    let line =
+                        lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
+                    let Some(slot) = line.slot() else { return Ok(0) };
+                    Arc::clone(slot)
+                }
+                Giver::Leader => {
+                    lines.would_admit(count)?;
+                    lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
+                    let loss = QuorumLoss::without_leader(&self.replica.node().status());
+                    return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
+                }
+                Giver::LeaderByKey => return Err(Error::of_keys(tag.as_str(), Kind::Sequence)),
+                Giver::Log => return Err(Error::of_keys(tag.as_str(), Kind::Register)),
+            },
         };
         slot.would_admit(count)?;
         Ok(slot.remaining())
@@ -760,13 +771,13 @@ impl IdService {
             }
             let slot = match self.source(tag.as_str(), deadline).await {
                 Ok(Source::Plain(slot)) => slot,
-                Ok(Source::Trend(lines)) => match self.slot_now(&lines) {
+                Ok(Source::Shaped(lines)) if lines.has_slots() => match self.slot_now(&lines) {
                     Some(slot) => slot,
                     None => continue,
                 },
                 // A tag that is frozen or has no ids left has no slot; of strict tags and sequences only the leader
                 // holds ids, and of registers no node.
-                Ok(Source::Strict(_) | Source::Keys(_) | Source::Register(_)) | Err(_) => continue,
+                Ok(Source::Shaped(_)) | Err(_) => continue,
             };
             if slot.wants_first_grab() {
                 self.grabs.ask(&slot);

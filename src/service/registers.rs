@@ -20,7 +20,6 @@ use super::ids::IdService;
 use super::leader::keys::KeyName;
 use super::local::lines::Lines;
 use super::log_access::{Consistency, refresh};
-use super::source::Source;
 use crate::limits::GRAB_MAX;
 use crate::metrics::Mode;
 use crate::replica::KEYS_MAX;
@@ -281,32 +280,13 @@ impl IdService {
 
     /// The register with this name, once this node's copy is fresh enough to know it.
     async fn register_lines(&self, tag: &BizTag, deadline: Instant) -> Result<Arc<Lines>, Error> {
-        if let Some(known) = self.known_register(tag) {
+        let known = || self.known(tag, Giver::Log, is_no_register);
+        if let Some(known) = known() {
             return known;
         }
         // Another node may have created it a moment ago.
         self.replica.read_barrier(deadline).await?;
-        self.known_register(tag).unwrap_or(Err(Error::UnknownTag))
-    }
-
-    /// The register with this name; `None` if this node's copy does not show the tag.
-    fn known_register(&self, tag: &BizTag) -> Option<Result<Arc<Lines>, Error>> {
-        let source = match self.table.get(tag.as_str()) {
-            Some(source) => Ok(source),
-            None => {
-                let row = self.row(tag)?;
-                match row.giver() {
-                    Giver::Log => self.put(&row, None),
-                    Giver::AnyNode | Giver::Leader | Giver::LeaderByKey => Err(is_no_register(tag)),
-                }
-            }
-        };
-        Some(source.and_then(|source| match source {
-            Source::Register(lines) => Ok(lines),
-            Source::Plain(_) | Source::Trend(_) | Source::Strict(_) | Source::Keys(_) => {
-                Err(is_no_register(tag))
-            }
-        }))
+        known().unwrap_or(Err(Error::UnknownTag))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::machine::clock::Clock;
 use crate::service::error::Error;
 
 /// The lines of one shaped tag on one node. They share their lock with no other tag, and never hold it across a wait.
+/// None is ever open of a sequence, because its keys select the line.
 pub(in crate::service) struct Lines {
     tag: BizTag,
     steps: Steps,
@@ -96,7 +97,7 @@ impl Lines {
     }
 
     /// Whether this node holds ids of the tag without the leader.
-    fn has_slots(&self) -> bool {
+    pub(in crate::service) fn has_slots(&self) -> bool {
         match self.shape.giver() {
             Giver::AnyNode => true,
             Giver::Leader | Giver::LeaderByKey | Giver::Log => false,
@@ -199,8 +200,11 @@ impl Lines {
         open.lines.drain(..).for_each(|line| line.close());
     }
 
-    /// The slots of all lines, with the slot of the latest line last.
+    /// The slots of all lines, with the slot of the latest line last. Takes no lock where there is none.
     pub(in crate::service) fn slots(&self) -> Vec<Arc<Slot>> {
+        if !self.has_slots() {
+            return Vec::new();
+        }
         self.open.lock().lines.iter().filter_map(|line| line.slot().cloned()).collect()
     }
 
