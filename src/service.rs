@@ -113,62 +113,40 @@ impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts {
-            replica,
-            table,
-            clock,
-            metrics,
-            snowflakes,
-            settings:
-                ServiceSettings { auto_create_tags, tags_max, register_keys_max, json_numbers, .. },
-            draw_key,
-            nonce,
-        } = parts.clone();
-        let (grabs, grabber) =
-            Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
+        let (grabs, grabber) = Grabber::start(&parts);
         let (leader, engine) = LeaderQueue::start(LeaderParts {
-            replica: Arc::clone(&replica),
-            clock: Arc::clone(&clock),
-            metrics: Arc::clone(&metrics),
-            ledger: Arc::clone(table.ledger()),
-            nonce,
+            replica: Arc::clone(&parts.replica),
+            clock: Arc::clone(&parts.clock),
+            metrics: Arc::clone(&parts.metrics),
+            ledger: Arc::clone(parts.table.ledger()),
+            nonce: parts.nonce,
         });
         let task = ServiceTask { grabs: grabber, leader: engine };
-        let creation =
-            TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
-        let creation = Arc::new(creation);
+        let cluster = Arc::new(ClusterService::new(parts.clone()));
+        answer_members(&cluster, &leader);
+        let creation = Arc::new(TagCreation::new(parts.clone()));
         let tags = TagService {
-            replica: Arc::clone(&replica),
-            table: Arc::clone(&table),
-            clock: Arc::clone(&clock),
+            parts: parts.clone(),
             creation: Arc::clone(&creation),
-            register_keys_max,
             recent: Default::default(),
         };
-        let answers = AnswerBudget::new(Arc::clone(&metrics));
-        let cluster = Arc::new(ClusterService::new(&parts));
-        answer_members(&cluster, &leader);
-        let backup =
-            BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));
-        let audit = AuditService { replica: Arc::clone(&replica) };
-        let (pools_replica, pools_clock) = (Arc::clone(&replica), Arc::clone(&clock));
-        let pools = PoolService { replica: pools_replica, clock: pools_clock, draw_key };
-        let creation = auto_create_tags.then_some(creation);
-        let cluster_time = ClusterTime::new(Arc::clone(&clock));
         let ids = IdService {
-            replica,
-            table,
-            clock,
-            cluster_time,
-            metrics,
+            parts: parts.clone(),
+            cluster_time: ClusterTime::new(Arc::clone(&parts.clock)),
             grabs,
             leader,
-            snowflakes,
-            register_keys_max,
-            creation,
+            creation: parts.settings.auto_create_tags.then_some(creation),
         };
-        let (ids, tags) = (Arc::new(ids), Arc::new(tags));
-        let (audit, backup, pools) = (Arc::new(audit), Arc::new(backup), Arc::new(pools));
-        (Self { ids, tags, cluster, audit, backup, pools, answers, json_numbers }, task)
+        let services = Self {
+            ids: Arc::new(ids),
+            tags: Arc::new(tags),
+            cluster,
+            audit: Arc::new(AuditService { replica: Arc::clone(&parts.replica) }),
+            backup: Arc::new(BackupService::new(parts.clone())),
+            pools: Arc::new(PoolService { parts: parts.clone() }),
+            answers: AnswerBudget::new(Arc::clone(&parts.metrics)),
+            json_numbers: parts.settings.json_numbers,
+        };
+        (services, task)
     }
 }

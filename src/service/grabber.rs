@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use super::error::Error;
 use super::grabs::{Grabs, Proposer, Refused};
 use super::local::slot::Slot;
+use super::parts::ServiceParts;
 use super::tag_table::TagTable;
-use crate::metrics::Metrics;
 use crate::replica::{COMMANDS_MAX, Replica};
 
 /// Maximum number of proposals of grabs in flight. `raft/` carries one or two batches of proposals at a time; proposals
@@ -72,14 +72,11 @@ pub(super) struct Grabber {
 
 impl Grabber {
     /// Starts the task on the current runtime.
-    pub(super) fn start(
-        replica: Arc<Replica>,
-        table: Arc<TagTable>,
-        metrics: Arc<Metrics>,
-    ) -> (GrabQueue, JoinHandle<Result<(), JoinError>>) {
+    pub(super) fn start(parts: &ServiceParts) -> (GrabQueue, JoinHandle<Result<(), JoinError>>) {
         let (grabs, asked) = mpsc::unbounded_channel();
         let queue = GrabQueue(grabs);
-        let grabs = Grabs { replica: Arc::clone(&replica), metrics };
+        let (replica, table) = (Arc::clone(&parts.replica), Arc::clone(&parts.table));
+        let grabs = Grabs { replica: Arc::clone(&replica), metrics: Arc::clone(&parts.metrics) };
         let grabber = Self { replica, table, grabs, again: queue.clone() };
         (queue, tokio::spawn(Arc::new(grabber).run(asked)))
     }

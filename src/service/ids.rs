@@ -24,15 +24,12 @@ use super::local::cluster_time::ClusterTime;
 use super::local::first_segments::{FirstSegment, Heard};
 use super::local::lines::{Lines, TagLine};
 use super::local::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
+use super::parts::ServiceParts;
 use super::readiness::QuorumLoss;
-use super::snowflake::snowflakes::Snowflakes;
 use super::source::Source;
-use super::tag_table::TagTable;
 use super::taken::{SingleIds, TakenIds};
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX};
-use crate::machine::clock::Clock;
 use crate::metrics::{Metrics, Mode};
-use crate::replica::Replica;
 
 /// Attempts of one call to take ids of a period: the period may end during the first attempt, and operators may set the
 /// clocks during the second.
@@ -51,16 +48,10 @@ struct Call {
 
 /// Hands out ids.
 pub struct IdService {
-    pub(super) replica: Arc<Replica>,
-    pub(super) table: Arc<TagTable>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) parts: ServiceParts,
     pub(super) cluster_time: ClusterTime,
-    pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
     pub(super) leader: LeaderQueue,
-    pub(super) snowflakes: Arc<Snowflakes>,
-    /// Maximum number of keys that all registers together may have.
-    pub(super) register_keys_max: u64,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
 }
@@ -76,7 +67,7 @@ impl IdService {
     /// The held ids, for callers that take again and again without waiting in between.
     #[inline]
     pub fn held_ids(&self) -> HeldIds<'_> {
-        HeldIds::new(&self.table, &self.grabs, &self.metrics)
+        HeldIds::new(&self.parts.table, &self.grabs, &self.parts.metrics)
     }
 
     /// The next `count` ids of a tag, ascending: exactly that many or none. Waits, in order of
@@ -108,7 +99,7 @@ impl IdService {
     /// # Errors
     /// As [`take`](Self::take).
     pub async fn take_step(&self, tag: &str, count_max: u64) -> Result<TakenIds, Error> {
-        self.source(tag, self.replica.deadline(GRAB_MAX)).await?;
+        self.source(tag, self.parts.replica.deadline(GRAB_MAX)).await?;
         // This node's copy may not show the tag yet if the call above has just created it.
         let row = self.row(&BizTag::parse(tag)?);
         let step = row.as_ref().map_or(STEP_DEFAULT, |row| row.step);
@@ -146,7 +137,7 @@ impl IdService {
     /// How many of `count` requests for one id each the tag's guard admits now; at least 1, which the guard may still
     /// refuse. A tag has no guard on this node before its first request.
     fn admitted_now(&self, tag: &str, count: u64) -> u64 {
-        match self.table.get(tag) {
+        match self.parts.table.get(tag) {
             Some(Source::Shaped(lines)) if lines.shape().giver() == Giver::Leader => {
                 lines.available(count).max(1)
             }
@@ -170,7 +161,7 @@ impl IdService {
     }
 
     fn note_refusal(&self, tag: &BizTag, error: &Error) {
-        self.table.refusals().note(tag, error, || self.clock.monotonic_ms());
+        self.parts.table.refusals().note(tag, error, || self.parts.clock.monotonic_ms());
     }
 
     async fn take_from_source(
@@ -180,13 +171,13 @@ impl IdService {
         arrangement: Arrangement,
     ) -> Result<TakenIds, Error> {
         self.check_run(tag, count, arrangement)?;
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         let call = Call { count, arrangement, deadline };
         for attempt in 0..2 {
             // A source closes when its tag is deleted, even if that was long ago. After this barrier the node knows
             // every earlier deletion. So if the source closes again, its tag was deleted during this call.
             if attempt > 0 {
-                self.replica.read_barrier(deadline).await?;
+                self.parts.replica.read_barrier(deadline).await?;
             }
             let taken = match self.source(tag, deadline).await? {
                 Source::Plain(slot) => self.take_of_slot(&slot, call).await?.map(TakenIds::plain),
@@ -201,7 +192,7 @@ impl IdService {
                 },
             };
             if let Some(taken) = taken {
-                self.metrics.ids_handed_out(Mode::Segment, count);
+                self.parts.metrics.ids_handed_out(Mode::Segment, count);
                 return Ok(taken);
             }
         }
@@ -214,7 +205,7 @@ impl IdService {
         if arrangement == Arrangement::Ranges || count <= 1 {
             return Ok(());
         }
-        match self.replica.read(|state| state.step_max(tag)) {
+        match self.parts.replica.read(|state| state.step_max(tag)) {
             Some(step_max) if count > u64::from(step_max) && !self.is_in_strict_order(tag) => {
                 let detail = format!(
                     "{count} ids without a gap are more than the tag's step_max of {step_max}"
@@ -251,7 +242,7 @@ impl IdService {
     ) -> Option<TakenNumbers> {
         let began = Instant::now();
         let answer = timeout_at(deadline, answered).await;
-        self.metrics.waited(began.elapsed().as_secs_f64());
+        self.parts.metrics.waited(began.elapsed().as_secs_f64());
         match answer {
             Ok(taken) => taken.ok(),
             Err(_) => Some(Err(Error::unavailable("no segment arrived in time"))),
@@ -289,7 +280,7 @@ impl IdService {
             let wanted = Wanted::Ids { line: line.line(), count, contiguous };
             let request = Request { tag: lines.tag().clone(), wanted };
             let outcome = self.leader.ask(vec![request], deadline).await?.pop();
-            self.metrics.waited(began.elapsed().as_secs_f64());
+            self.parts.metrics.waited(began.elapsed().as_secs_f64());
             match outcome.unwrap_or(Err(Refused::Unavailable)) {
                 Ok(Given::Ids { period, ranges }) if period == line.period() => {
                     return self.if_served(lines, &line, ranges).map(Some);
@@ -327,7 +318,7 @@ impl IdService {
         if !lines.has_periods() {
             return Ok(0);
         }
-        let now_ms = self.cluster_time.now_ms(|| self.replica.node().median_now_ms());
+        let now_ms = self.cluster_time.now_ms(|| self.parts.replica.node().median_now_ms());
         now_ms.ok_or_else(|| Error::unavailable("this node does not know the cluster's time yet"))
     }
 }
@@ -337,9 +328,9 @@ impl IdService {
     /// The shape of a tag, as far as this node knows without asking another; `None` for a plain tag, and for one that
     /// it does not know.
     pub fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
-        match self.table.pin().get(tag) {
+        match self.parts.table.pin().get(tag) {
             Some(source) => source.shape().cloned(),
-            None => self.replica.read(|state| state.tag(tag)?.shape),
+            None => self.parts.replica.read(|state| state.tag(tag)?.shape),
         }
     }
 
@@ -350,11 +341,11 @@ impl IdService {
 
     /// Finds or makes the source of a tag's ids, if the tag exists and has ids left.
     async fn source(&self, tag: &str, deadline: Instant) -> Result<Source, Error> {
-        if let Some(source) = self.table.get(tag) {
+        if let Some(source) = self.parts.table.get(tag) {
             return Ok(source);
         }
         let tag = BizTag::parse(tag)?;
-        let expected = self.table.first_segments().expect(&tag);
+        let expected = self.parts.table.first_segments().expect(&tag);
         let Found { row, first, .. } = match self.row(&tag) {
             Some(row) => Found { row, first: None, is_new: false },
             None => self.find_or_create(&tag, START_DEFAULT, deadline).await?,
@@ -381,8 +372,8 @@ impl IdService {
         if self.row(&tag).is_some() {
             return Ok(false);
         }
-        let expected = self.table.first_segments().expect(&tag);
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let expected = self.parts.table.first_segments().expect(&tag);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         match self.find_or_create(&tag, start, deadline).await {
             Ok(Found { row, first: Some(first), is_new }) => {
                 self.put(&row, Some((first, &expected))).map(|_| is_new)
@@ -404,13 +395,13 @@ impl IdService {
         first: Option<(Segment, &FirstSegment<'_>)>,
     ) -> Result<Source, Error> {
         let tag = &row.tag;
-        let slot = || Slot::new(tag.clone(), row.steps(), Arc::clone(&self.clock));
+        let slot = || Slot::new(tag.clone(), row.steps(), Arc::clone(&self.parts.clock));
         let source = match (&row.shape, first) {
             (Some(shape), _) => {
-                let lines = Arc::new(Lines::new(row, shape, Arc::clone(&self.clock))?);
-                self.table.get_or_insert(tag, || Source::Shaped(lines))
+                let lines = Arc::new(Lines::new(row, shape, Arc::clone(&self.parts.clock))?);
+                self.parts.table.get_or_insert(tag, || Source::Shaped(lines))
             }
-            (None, None) => self.table.get_or_insert(tag, || Source::Plain(Arc::new(slot()))),
+            (None, None) => self.parts.table.get_or_insert(tag, || Source::Plain(Arc::new(slot()))),
             (None, Some((first, expected))) => {
                 let begun = |heard: Heard| {
                     let slot = if heard.is_gone {
@@ -421,12 +412,12 @@ impl IdService {
                     slot.rise_to(heard.floor);
                     Source::Plain(Arc::new(slot))
                 };
-                expected.put(|heard| self.table.get_or_insert(tag, || begun(heard)))
+                expected.put(|heard| self.parts.table.get_or_insert(tag, || begun(heard)))
             }
         };
         // The row may be older than the last change that the table received. The tag is in the table by now, so it
         // receives every change after this look.
-        self.replica.read(|state| {
+        self.parts.replica.read(|state| {
             if let Some(protection) = state.protection(tag.as_str()) {
                 source.protect(protection);
             }
@@ -462,13 +453,13 @@ impl IdService {
         if let Some(row) = used.and_then(|used| used.created) {
             return Ok(Found { row, first, is_new: true });
         }
-        self.replica.read_barrier(deadline).await?;
+        self.parts.replica.read_barrier(deadline).await?;
         let row = self.row(tag).ok_or(refused)?;
         Ok(Found { row, first, is_new: false })
     }
 
     pub(super) fn row(&self, tag: &BizTag) -> Option<TagRow> {
-        self.replica.read(|state| state.tag(tag.as_str()))
+        self.parts.replica.read(|state| state.tag(tag.as_str()))
     }
 }
 
@@ -500,7 +491,7 @@ impl IdService {
     /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no
     /// leader with a quorum gave numbers in time; [`Error::Overloaded`].
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         let keys = self.keys(requests.iter().map(|request| &request.of.tag), deadline).await;
         let admit = |(request, keys): (&KeyRequest, &Result<Arc<Lines>, Error>)| match keys {
             Ok(keys) => keys.admit(request.count).err(),
@@ -531,7 +522,7 @@ impl IdService {
             taken
         });
         let taken = taken.collect();
-        self.metrics.ids_handed_out(Mode::Sequence, handed_out);
+        self.parts.metrics.ids_handed_out(Mode::Sequence, handed_out);
         taken
     }
 
@@ -540,7 +531,7 @@ impl IdService {
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a sequence; [`Error::Unavailable`].
     pub async fn last_of_key(&self, of: KeyName) -> Result<LastNumber, Error> {
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         self.keys_of(&of.tag, deadline).await?;
         let wanted = Wanted::Last { key: of.key };
         let asked = vec![Request { tag: of.tag.clone(), wanted }];
@@ -551,8 +542,9 @@ impl IdService {
             Given::NothingHeld { section } => {
                 // The leader was confirmed after this request arrived. So after the barrier this node has applied every
                 // entry that reserved a number which any caller got before this request.
-                self.replica.read_barrier(deadline).await?;
-                let end = |tag: &str| self.replica.read(|state| state.section_end(tag, section));
+                self.parts.replica.read_barrier(deadline).await?;
+                let end =
+                    |tag: &str| self.parts.replica.read(|state| state.section_end(tag, section));
                 end(of.tag.as_str()).map(LastNumber::below).ok_or(Error::UnknownTag)
             }
             Given::Ids { .. } => Err(not_understood()),
@@ -589,7 +581,7 @@ impl IdService {
             return known.into_iter().flatten().collect();
         }
         // Another node may have created the others a moment ago.
-        let fresh = self.replica.read_barrier(deadline).await.map_err(Error::from);
+        let fresh = self.parts.replica.read_barrier(deadline).await.map_err(Error::from);
         let look = |(tag, known): (&BizTag, Option<_>)| match (known, &fresh) {
             (Some(known), _) => known,
             (None, Err(error)) => Err(error.clone()),
@@ -608,7 +600,7 @@ impl IdService {
         giver: Giver,
         why_not: fn(&BizTag) -> Error,
     ) -> Option<Result<Arc<Lines>, Error>> {
-        let source = match self.table.get(tag.as_str()) {
+        let source = match self.parts.table.get(tag.as_str()) {
             Some(source) => Ok(source),
             None => match self.row(tag)? {
                 row if row.giver() == giver => self.put(&row, None),
@@ -634,8 +626,8 @@ impl IdService {
     /// or more. Never waits.
     #[inline]
     pub fn take_snowflakes_now(&self, count_max: u64) -> Option<Range<u64>> {
-        let ids = self.snowflakes.take_now(count_max)?;
-        self.metrics.ids_handed_out(Mode::Snowflake, ids.end - ids.start);
+        let ids = self.parts.snowflakes.take_now(count_max)?;
+        self.parts.metrics.ids_handed_out(Mode::Snowflake, ids.end - ids.start);
         Some(ids)
     }
 
@@ -656,14 +648,14 @@ impl IdService {
     /// [`Error::ClockBehind`] when the clock went back too far; [`Error::Overloaded`] when callers have
     /// taken ids faster than the worker ids can make them, for as long as a window.
     pub async fn take_snowflakes(&self, count: u64) -> Result<Vec<Range<u64>>, Error> {
-        let taken = self.snowflakes.take(count).await?;
-        self.metrics.ids_handed_out(Mode::Snowflake, count);
+        let taken = self.parts.snowflakes.take(count).await?;
+        self.parts.metrics.ids_handed_out(Mode::Snowflake, count);
         Ok(taken)
     }
 
     /// How the snowflake ids of this cluster are made.
     pub fn snowflake_format(&self) -> Format {
-        self.snowflakes.format()
+        self.parts.snowflakes.format()
     }
 }
 
@@ -675,8 +667,8 @@ impl IdService {
     /// # Errors
     /// The same as [`take`](Self::take), except overload, which has passed by the next request.
     pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
-        let (tag, deadline) = (BizTag::parse(tag)?, self.replica.deadline(GRAB_MAX));
-        let known = self.table.get(tag.as_str());
+        let (tag, deadline) = (BizTag::parse(tag)?, self.parts.replica.deadline(GRAB_MAX));
+        let known = self.parts.table.get(tag.as_str());
         let mut held = match &known {
             Some(source) => self.could_give(source, &tag, count)?,
             None => 0,
@@ -684,7 +676,7 @@ impl IdService {
         if held >= count {
             return Ok(());
         }
-        self.replica.read_barrier(deadline).await?;
+        self.parts.replica.read_barrier(deadline).await?;
         let row = match (self.row(&tag), &self.creation) {
             (Some(row), _) => row,
             (None, Some(creation)) => return creation.could_create(&tag),
@@ -718,7 +710,7 @@ impl IdService {
                 Giver::Leader => {
                     lines.would_admit(count)?;
                     lines.line_at(self.line_time_ms(lines)?)?.ok_or(Error::UnknownTag)?;
-                    let loss = QuorumLoss::without_leader(&self.replica.node().status());
+                    let loss = QuorumLoss::without_leader(&self.parts.replica.node().status());
                     return loss.map_or(Ok(0), |loss| Err(Error::unavailable(loss.to_string())));
                 }
                 Giver::LeaderByKey => return Err(Error::of_keys(tag.as_str(), Kind::Sequence)),
@@ -737,7 +729,7 @@ impl IdService {
         &self,
         KeyRequest { of, count }: &KeyRequest,
     ) -> Result<(), Error> {
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         self.keys_of(&of.tag, deadline).await?.would_admit(*count)
     }
 
@@ -747,7 +739,7 @@ impl IdService {
     /// # Errors
     /// The same as [`take_snowflakes`](Self::take_snowflakes), except overload.
     pub async fn could_take_snowflakes(&self) -> Result<(), Error> {
-        self.snowflakes.could_take().await
+        self.parts.snowflakes.could_take().await
     }
 }
 
@@ -761,7 +753,7 @@ impl IdService {
     pub(super) async fn hold_again(&self, tags: Vec<BizTag>) -> Result<usize, Error> {
         let deadline = Instant::now() + GRAB_MAX;
         // After this the node knows which tags were created or deleted while it was away.
-        self.replica.read_barrier(deadline).await?;
+        self.parts.replica.read_barrier(deadline).await?;
         let mut waiting: Vec<Arc<Slot>> = Vec::new();
         for tag in tags {
             let Some(row) = self.row(&tag) else { continue };
@@ -803,22 +795,22 @@ impl IdService {
     /// The tags from which callers took ids since the last call, and how many ids; if there are many such tags, only
     /// those with the most ids. It looks at every tag, which takes a while with a million.
     pub fn take_note_of_use(&self) -> Vec<(BizTag, u64)> {
-        self.table.taken_since_look(HOT_TAGS_MAX)
+        self.parts.table.taken_since_look(HOT_TAGS_MAX)
     }
 
     /// The node that leads as far as this node knows.
     pub fn leader_id(&self) -> Option<u64> {
-        self.replica.node().leader_id()
+        self.parts.replica.node().leader_id()
     }
 
     /// The wall clock, in Unix milliseconds.
     pub fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
+        self.parts.clock.now_ms()
     }
 
     /// This node's counters.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.parts.metrics
     }
 }
 

@@ -1,6 +1,5 @@
 //! Pools of worker ids for programs that make snowflake ids by themselves, and the leases of them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_core::limits::{AHEAD_MS_MAX, POOLS_MAX};
@@ -14,9 +13,8 @@ use super::admin::audit;
 use super::admin::worker_view::PoolView;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
+use super::parts::ServiceParts;
 use crate::limits::GRAB_MAX;
-use crate::machine::clock::Clock;
-use crate::replica::{DrawKey, Replica};
 use crate::text::timestamp::rfc3339;
 
 /// All nodes propose renewals at multiples of this time, so that many share one entry: most of what leases cost is the
@@ -25,9 +23,7 @@ const RENEWALS_EVERY_MS: u64 = 500;
 
 /// Pools of worker ids, and the leases of them.
 pub struct PoolService {
-    pub(super) replica: Arc<Replica>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) draw_key: DrawKey,
+    pub(super) parts: ServiceParts,
 }
 
 /// Names one lease to its holder: the worker id, and a number that no other lease ever has.
@@ -89,7 +85,8 @@ impl PoolService {
     }
 
     async fn administer(&self, actor: &Actor, change: Change) -> Result<(), Error> {
-        let response = log_access::change(&self.replica, audit::command(actor, &change)).await?;
+        let response =
+            log_access::change(&self.parts.replica, audit::command(actor, &change)).await?;
         match response {
             Response::Pool { before, after } => {
                 if before != after {
@@ -106,9 +103,9 @@ impl PoolService {
     /// # Errors
     /// [`Error::Unavailable`] without a quorum.
     pub async fn list(&self) -> Result<Vec<PoolView>, Error> {
-        refresh(&self.replica, Consistency::Linearizable).await?;
-        let now_ms = self.clock.now_ms();
-        Ok(self.replica.read(|state| PoolView::all(state, now_ms)))
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
+        let now_ms = self.parts.clock.now_ms();
+        Ok(self.parts.replica.read(|state| PoolView::all(state, now_ms)))
     }
 
     /// A pool, and its leases that last: up to `limit`, from the worker id above `after` on.
@@ -121,9 +118,9 @@ impl PoolService {
         after: Option<u16>,
         limit: usize,
     ) -> Result<PoolPage, Error> {
-        refresh(&self.replica, Consistency::Linearizable).await?;
-        let now_ms = self.clock.now_ms();
-        let found = self.replica.read(|state| {
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
+        let now_ms = self.parts.clock.now_ms();
+        let found = self.parts.replica.read(|state| {
             let (workers, leases) = state.pool(pool.as_str(), now_ms, after, limit)?;
             Some(PoolPage { shared: shared(state, pool, &workers.workers), workers, leases })
         });
@@ -136,7 +133,8 @@ impl PoolService {
     /// [`Error::NotFound`]; [`Error::AllLeased`]; [`Error::InvalidArgument`] for an impossible holder or duration;
     /// [`Error::Level`], [`Error::Unavailable`].
     pub async fn lease(&self, pool: BizTag, holder: &str, ms: u64) -> Result<LeasedWorker, Error> {
-        let random = (self.draw_key)().map_err(|error| Error::unavailable(error.to_string()))?;
+        let random =
+            (self.parts.draw_key)().map_err(|error| Error::unavailable(error.to_string()))?;
         let (half, _) = random.split_at(size_of::<u128>());
         let nonce = half.iter().fold(0, |nonce, byte| nonce << 8 | u128::from(*byte));
         let holder = holder.into();
@@ -158,7 +156,7 @@ impl PoolService {
         let LeaseName { worker_id, nonce } = lease;
         let renew = Command::RenewLease { pool, worker_id, nonce, window_ms: ms };
         renew.check()?;
-        let wait_ms = RENEWALS_EVERY_MS - self.clock.now_ms() % RENEWALS_EVERY_MS;
+        let wait_ms = RENEWALS_EVERY_MS - self.parts.clock.now_ms() % RENEWALS_EVERY_MS;
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         self.lease_by(renew, |_| nonce).await
     }
@@ -199,7 +197,7 @@ impl PoolService {
 
     async fn propose(&self, command: Command) -> Result<Response, Error> {
         command.check()?;
-        Ok(self.replica.propose(&command, self.replica.deadline(GRAB_MAX)).await?)
+        Ok(self.parts.replica.propose(&command, self.parts.replica.deadline(GRAB_MAX)).await?)
     }
 
     fn rejected(&self, response: &Response) -> Error {
@@ -228,7 +226,7 @@ impl PoolService {
                 rfc3339(floor_ms)
             )),
             ref other => {
-                self.replica.mixed_up("a lease", other);
+                self.parts.replica.mixed_up("a lease", other);
                 Error::unavailable("the outcome is not known, and this node is stopping")
             }
         }

@@ -93,7 +93,7 @@ impl IdService {
         tag: &BizTag,
         keys: &[Box<str>],
     ) -> Vec<Result<Registered, Error>> {
-        let deadline = self.replica.deadline(GRAB_MAX);
+        let deadline = self.parts.replica.deadline(GRAB_MAX);
         let mut answers = vec![None; keys.len()];
         for (keys, answers) in keys.chunks(KEYS_MAX).zip(answers.chunks_mut(KEYS_MAX)) {
             let mut asked = Asked { tag, keys, answers, deadline };
@@ -108,7 +108,7 @@ impl IdService {
         for attempt in 0..2 {
             // As for ids: after this barrier the node knows every earlier deletion.
             if attempt > 0 {
-                self.replica.read_barrier(asked.deadline).await?;
+                self.parts.replica.read_barrier(asked.deadline).await?;
             }
             let lines = self.register_lines(asked.tag, asked.deadline).await?;
             let (mut admitted, mut refused) = (Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ impl IdService {
             }
             if !refused.is_empty() {
                 // The copy may be behind: the key may already have a number, which the caller must get.
-                self.replica.read_barrier(asked.deadline).await?;
+                self.parts.replica.read_barrier(asked.deadline).await?;
             }
             for (place, why) in refused {
                 let found = self.found(asked.tag, &asked.keys[place], lines.shape());
@@ -173,7 +173,7 @@ impl IdService {
                 return Err(Error::invalid("period", "period is none that the register has"));
             }
         }
-        let mut entries: Vec<RegisterEntry> = self.replica.read(|state| {
+        let mut entries: Vec<RegisterEntry> = self.parts.replica.read(|state| {
             let entries = state.registered_after(tag.as_str(), period, after);
             entries.into_iter().flatten().take(limit + 1).collect()
         });
@@ -185,15 +185,15 @@ impl IdService {
 
     /// The number of a key that has one in this node's copy.
     fn found(&self, tag: &BizTag, key: &str, shape: &Shape) -> Option<Registered> {
-        let found = self.replica.read(|state| state.registered(tag.as_str(), key))?;
+        let found = self.parts.replica.read(|state| state.registered(tag.as_str(), key))?;
         let text = IdText::new(shape, found.period);
         Some(Registered::of(found.number, &text, false))
     }
 
     /// Whether a key may get a number, as far as this node's copy and the tag's guard show.
     fn admit_key(&self, lines: &Lines) -> Result<(), Error> {
-        let keys_max = self.register_keys_max;
-        if self.replica.read(|state| state.register_keys()) >= keys_max {
+        let keys_max = self.parts.settings.register_keys_max;
+        if self.parts.replica.read(|state| state.register_keys()) >= keys_max {
             return Err(Error::TooManyKeys { keys_max });
         }
         lines.admit(1)
@@ -218,17 +218,17 @@ impl IdService {
                 tag: asked.tag.clone(),
                 key: asked.keys[*place].clone(),
                 line: line.line(),
-                keys_max: self.register_keys_max,
+                keys_max: self.parts.settings.register_keys_max,
             };
             let commands: Vec<_> = places.iter().map(command).collect();
-            let responses = self.replica.propose_all(&commands, asked.deadline).await?;
+            let responses = self.parts.replica.propose_all(&commands, asked.deadline).await?;
             let mut over = Vec::new();
             for (place, response) in places.into_iter().zip(responses) {
                 asked.answers[place] = match response {
                     Response::Registered { number, period, is_new } => {
                         if is_new {
                             lines.count_taken(1);
-                            self.metrics.ids_handed_out(Mode::Register, 1);
+                            self.parts.metrics.ids_handed_out(Mode::Register, 1);
                         }
                         let text = match line.period() == period {
                             true => Arc::clone(line.text()),
@@ -259,9 +259,11 @@ impl IdService {
             Response::PeriodClosed => Refused::PeriodClosed.into(),
             Response::Frozen => Error::Frozen,
             Response::Exhausted => Error::Exhausted,
-            Response::TooManyKeys => Error::TooManyKeys { keys_max: self.register_keys_max },
+            Response::TooManyKeys => {
+                Error::TooManyKeys { keys_max: self.parts.settings.register_keys_max }
+            }
             other => {
-                self.replica.mixed_up("a key of a register", other);
+                self.parts.replica.mixed_up("a key of a register", other);
                 Error::unavailable("the outcome is not known, and this node is stopping")
             }
         }
@@ -272,7 +274,7 @@ impl IdService {
         tag: &BizTag,
         consistency: Consistency,
     ) -> Result<Arc<Shape>, Error> {
-        refresh(&self.replica, consistency).await?;
+        refresh(&self.parts.replica, consistency).await?;
         let row = self.row(tag).ok_or(Error::UnknownTag)?;
         let shape = row.shape.filter(|shape| shape.giver().records_keys());
         shape.ok_or_else(|| is_no_register(tag))
@@ -285,7 +287,7 @@ impl IdService {
             return known;
         }
         // Another node may have created it a moment ago.
-        self.replica.read_barrier(deadline).await?;
+        self.parts.replica.read_barrier(deadline).await?;
         known().unwrap_or(Err(Error::UnknownTag))
     }
 }

@@ -15,11 +15,10 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::Span;
 
-use crate::machine::clock::Clock;
-use crate::metrics::{BackupOutcome, Metrics};
-use crate::replica::Replica;
+use crate::metrics::BackupOutcome;
 use crate::service::error::Error;
 use crate::service::log_access::{Consistency, refresh};
+use crate::service::parts::ServiceParts;
 
 /// Backups that a node writes at one time: each has a thread, and keeps a frozen state in memory.
 const BACKUPS_MAX: usize = 2;
@@ -30,9 +29,7 @@ const CHUNKS_WAITING_MAX: usize = 4;
 
 /// Takes backups.
 pub struct BackupService {
-    pub(in crate::service) replica: Arc<Replica>,
-    pub(in crate::service) clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    pub(in crate::service) parts: ServiceParts,
     places: Arc<Semaphore>,
     /// When the last complete one of this process start ended, in Unix seconds; 0 before the first.
     last_taken: watch::Sender<u64>,
@@ -43,13 +40,9 @@ pub struct BackupService {
 pub struct BackupPieces(Receiver<Option<Bytes>>);
 
 impl BackupService {
-    pub(in crate::service) fn new(
-        replica: Arc<Replica>,
-        clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(in crate::service) fn new(parts: ServiceParts) -> Self {
         let (places, last_taken) = (Arc::new(Semaphore::new(BACKUPS_MAX)), watch::Sender::new(0));
-        Self { replica, clock, metrics, places, last_taken }
+        Self { parts, places, last_taken }
     }
 
     /// When the last complete backup of this process start ended, in Unix seconds; 0 before the first.
@@ -63,11 +56,11 @@ impl BackupService {
     /// [`Error::Unavailable`] without a quorum; [`Error::Overloaded`] while the node writes others.
     pub async fn take(&self, actor: &Actor) -> Result<BackupPieces, Error> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Error::Overloaded)?;
-        refresh(&self.replica, Consistency::Linearizable).await?;
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
         let (head, frozen) = self.freeze()?;
         let (pieces, reader) = mpsc::channel(CHUNKS_WAITING_MAX);
-        let (actor, clock) = (actor.clone(), Arc::clone(&self.clock));
-        let (metrics, last_taken) = (Arc::clone(&self.metrics), self.last_taken.clone());
+        let (actor, clock) = (actor.clone(), Arc::clone(&self.parts.clock));
+        let (metrics, last_taken) = (Arc::clone(&self.parts.metrics), self.last_taken.clone());
         let span = Span::current();
         let write = move || {
             let _of_the_request = span.entered();
@@ -95,14 +88,14 @@ impl BackupService {
     /// # Errors
     /// [`Error::Unavailable`] while the node is in no cluster.
     pub fn freeze(&self) -> Result<(BackupHead, FrozenState), Error> {
-        let node = self.replica.node();
+        let node = self.parts.replica.node();
         // The position is read before the state, so the state holds what every entry up to it did.
         let status = node.status();
-        let taken_at_ms = node.median_now_ms().unwrap_or_else(|| self.clock.now_ms());
+        let taken_at_ms = node.median_now_ms().unwrap_or_else(|| self.parts.clock.now_ms());
         let cluster_id = status.cluster_id;
         let cluster_id =
             cluster_id.ok_or_else(|| Error::unavailable("this node is in no cluster yet"))?;
-        Ok(self.replica.read(|state: &State| {
+        Ok(self.parts.replica.read(|state: &State| {
             let head = BackupHead {
                 cluster_id,
                 node_id: status.node_id,

@@ -16,17 +16,14 @@ use super::redis_nodes::{RedisNode, node_in};
 use super::worker_view::{ClockView, PoolView, WorkersView};
 use crate::access::Tokens;
 use crate::limits::GRAB_MAX;
-use crate::machine::clock::Clock;
 use crate::metrics::{
-    ClusterReadings, Exposition, Metrics, PoolReadings, Readings, SequenceReadings, TagReadings,
+    ClusterReadings, Exposition, PoolReadings, Readings, SequenceReadings, TagReadings,
 };
 use crate::replica::Replica;
 use crate::service::error::Error;
 use crate::service::log_access::{Consistency, refresh};
 use crate::service::parts::ServiceParts;
 use crate::service::readiness::{OwnReadiness, QuorumLoss, Readiness};
-use crate::service::snowflake::snowflakes::Snowflakes;
-use crate::service::tag_table::TagTable;
 use crate::text::address::at_host_of;
 
 /// A reading of another node's clock is not shown when it is older.
@@ -38,11 +35,7 @@ const SHOWN_MAX: Duration = Duration::from_millis(300);
 
 /// Membership, levels and clocks of the cluster, and the health of this node.
 pub struct ClusterService {
-    pub(in crate::service) replica: Arc<Replica>,
-    pub(in crate::service) table: Arc<TagTable>,
-    pub(in crate::service) snowflakes: Arc<Snowflakes>,
-    pub(in crate::service) clock: Arc<dyn Clock>,
-    pub(in crate::service) metrics: Arc<Metrics>,
+    pub(in crate::service) parts: ServiceParts,
     pub(in crate::service) own: OwnReadiness,
     /// Where clients of the Redis protocol find this node, if it serves the protocol.
     redis_at: OnceLock<String>,
@@ -52,9 +45,6 @@ pub struct ClusterService {
     counts: MemberAnswers<(u64, NodeCounts)>,
     /// The tokens of this node's auth file, if it has one.
     tokens: OnceLock<Arc<Tokens>>,
-    /// Maximum number of names of tags that the cluster may know.
-    tags_max: u64,
-    register_keys_max: u64,
 }
 
 /// A node that shall be a member.
@@ -73,30 +63,25 @@ pub struct NewMember {
 }
 
 impl ClusterService {
-    pub(in crate::service) fn new(parts: &ServiceParts) -> Self {
+    pub(in crate::service) fn new(parts: ServiceParts) -> Self {
         let counted = |id, answer: &[u8]| Some((id, member_answers::read(answer)?));
         Self {
-            replica: Arc::clone(&parts.replica),
-            table: Arc::clone(&parts.table),
-            snowflakes: Arc::clone(&parts.snowflakes),
-            clock: Arc::clone(&parts.clock),
-            metrics: Arc::clone(&parts.metrics),
+            parts,
             own: OwnReadiness::default(),
             redis_at: OnceLock::new(),
             redis: MemberAnswers::new(Question::WhereRedis, node_in),
             counts: MemberAnswers::new(Question::Counts, counted),
             tokens: OnceLock::new(),
-            tags_max: parts.settings.tags_max,
-            register_keys_max: parts.settings.register_keys_max,
         }
     }
 
     /// The cluster as this node knows it, without asking any other node.
     pub fn view(&self) -> ClusterView {
-        let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
-        view.level = self.replica.read(State::level);
+        let mut view =
+            ClusterView::new(&self.parts.replica.node().status(), self.parts.clock.now_ms());
+        view.level = self.parts.replica.read(State::level);
         view.auth_file = self.tokens.get().map(|tokens| tokens.fingerprint());
-        view.failed_reloads = self.metrics.failed_reloads();
+        view.failed_reloads = self.parts.metrics.failed_reloads();
         view.add_clocks(&self.clocks());
         view
     }
@@ -104,20 +89,20 @@ impl ClusterService {
     /// The same, with what every member that answers has counted since its start.
     pub async fn view_with_counts(&self) -> ClusterView {
         let own = || Some((self.node_id(), self.own_counts()));
-        let counts = self.counts.now(self.replica.node(), own).await;
+        let counts = self.counts.now(self.parts.replica.node(), own).await;
         let mut view = self.view();
         view.add_counts(&counts);
         view
     }
 
     fn own_counts(&self) -> NodeCounts {
-        let (ids, errors) = self.metrics.ids_and_errors();
+        let (ids, errors) = self.parts.metrics.ids_and_errors();
         NodeCounts { ids, errors }
     }
 
     /// This node's Raft id.
     pub fn node_id(&self) -> u64 {
-        self.replica.node().node_id()
+        self.parts.replica.node().node_id()
     }
 
     /// Raises the level of the cluster to the highest that all its members support.
@@ -125,8 +110,8 @@ impl ClusterService {
     /// # Errors
     /// [`Error::Level`] names the members that are too old or could not be asked; [`Error::Unavailable`].
     pub async fn raise_level(&self, actor: Actor) -> Result<ClusterView, Error> {
-        let from = self.replica.read(State::level);
-        let replica = Arc::clone(&self.replica);
+        let from = self.parts.replica.read(State::level);
+        let replica = Arc::clone(&self.parts.replica);
         let making = async move {
             replica.node().raise_level().await?;
             // The audit entry names the level, so this node's copy must show the new one.
@@ -137,29 +122,29 @@ impl ClusterService {
             let to = replica.read(State::level);
             (to > from).then_some(Change::RaiseLevel { from, to })
         };
-        audit::carry(&self.replica, actor, making, change).await?;
-        refresh(&self.replica, Consistency::Linearizable).await?;
+        audit::carry(&self.parts.replica, actor, making, change).await?;
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
         Ok(self.view())
     }
 
     /// Every worker id that was ever used, and every node's clock, as this node knows them.
     pub fn workers(&self) -> WorkersView {
-        let now_ms = self.clock.now_ms();
-        let (rules, floor_ms, rows, pools) = self.replica.read(|state| {
+        let now_ms = self.parts.clock.now_ms();
+        let (rules, floor_ms, rows, pools) = self.parts.replica.read(|state| {
             let (rules, floor_ms) = (state.snowflake_rules(), state.snowflake_floor_ms());
             (rules, floor_ms, state.workers(), PoolView::all(state, now_ms))
         });
-        let rules = rules.unwrap_or_else(|| self.snowflakes.rules().clone());
+        let rules = rules.unwrap_or_else(|| self.parts.snowflakes.rules().clone());
         WorkersView::new(&rules, floor_ms, rows, pools, self.clocks(), now_ms)
     }
 
     fn clocks(&self) -> Vec<ClockView> {
-        let node = self.replica.node();
+        let node = self.parts.replica.node();
         let status = node.status();
         let mut clocks = node.clocks();
         clocks.retain(|clock| clock.age_ms <= CLOCK_AGE_MS_MAX);
         let members = status.members.iter().map(|member| member.id);
-        self.replica.read(|state| {
+        self.parts.replica.read(|state| {
             let clock = |id| ClockView::new(id, status.node_id, &clocks, state.reports().get(&id));
             members.map(clock).collect()
         })
@@ -174,15 +159,15 @@ impl ClusterService {
     pub async fn add_node(&self, actor: Actor, member: NewMember) -> Result<ClusterView, Error> {
         let NewMember { id, raft, http, voter, force } = member;
         let http = http.unwrap_or_default();
-        let before = member_facts(&self.replica, id);
+        let before = member_facts(&self.parts.replica, id);
         let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
         let planned = Change::SetNode { id, before: before.clone(), after: after.clone() };
         // What the audit could not record is refused before it begins.
-        self.replica.check(&audit::command(&actor, &planned))?;
+        self.parts.replica.check(&audit::command(&actor, &planned))?;
         let is_as_wanted = before.as_ref().is_some_and(|before| {
             (&before.raft, before.voter) == (&raft, voter) && ["", &before.http].contains(&&*http)
         });
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let making = async move {
             replica.node().add_member(id, raft, http, voter, force).await?;
             // The answer shows the change; where that would take long, it shows what this node knows.
@@ -193,7 +178,7 @@ impl ClusterService {
             let after = member_facts(replica, id).unwrap_or(after);
             (!is_as_wanted).then_some(Change::SetNode { id, before, after })
         };
-        audit::carry(&self.replica, actor, making, change).await?;
+        audit::carry(&self.parts.replica, actor, making, change).await?;
         Ok(self.view())
     }
 
@@ -203,13 +188,13 @@ impl ClusterService {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
     pub async fn remove_node(&self, actor: Actor, id: u64, force: bool) -> Result<(), Error> {
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let removal = Change::RemoveNode { id, before: member_facts(&replica, id) };
         // As above.
         replica.check(&audit::command(&actor, &removal))?;
         if id != replica.node().status().node_id {
             let making = async move { replica.node().remove_member(id, force).await };
-            return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;
+            return audit::carry(&self.parts.replica, actor, making, |_| Some(removal)).await;
         }
         let making = async move {
             if !force {
@@ -219,7 +204,7 @@ impl ClusterService {
             recorded.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
             replica.node().remove_member(id, force).await
         };
-        audit::carry(&self.replica, Actor::default(), making, |_| None).await
+        audit::carry(&self.parts.replica, Actor::default(), making, |_| None).await
     }
 
     /// Makes a voter the leader.
@@ -227,13 +212,13 @@ impl ClusterService {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
     pub async fn transfer_leader(&self, actor: Actor, id: u64) -> Result<(), Error> {
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let from = replica.node().status().leader_id;
         let making = async move { replica.node().transfer_leader(id).await };
         let change = move |_: &Replica| {
             (from != Some(id)).then_some(Change::TransferLeader { from, to: id })
         };
-        audit::carry(&self.replica, actor, making, change).await
+        audit::carry(&self.parts.replica, actor, making, change).await
     }
 
     /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
@@ -244,10 +229,10 @@ impl ClusterService {
     }
 
     fn readiness_for_ids(&self) -> Readiness {
-        let holds_ids =
-            self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
-        let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
-        self.snowflakes.add_readiness(&mut readiness);
+        let holds_ids = self.parts.snowflakes.remaining_ms() > 0
+            || self.parts.table.holds_ids(self.parts.clock.monotonic_ms());
+        let mut readiness = Readiness::of(&self.parts.replica.node().status(), holds_ids);
+        self.parts.snowflakes.add_readiness(&mut readiness);
         readiness
     }
 
@@ -259,7 +244,7 @@ impl ClusterService {
     /// Why there is no quorum, in words: which voters are missing, since when, and where to read what to do. `None`
     /// while this node knows a leader, reaches enough voters, or belongs to no cluster.
     pub fn quorum_loss(&self) -> Option<String> {
-        let status = self.replica.node().status();
+        let status = self.parts.replica.node().status();
         QuorumLoss::without_leader(&status).map(|loss| loss.with_advice())
     }
 
@@ -289,7 +274,7 @@ impl ClusterService {
     pub(crate) async fn redis_nodes(&self) -> Arc<[RedisNode]> {
         let own =
             || Some(RedisNode { id: self.node_id(), address: self.redis_address_if_ready()? });
-        self.redis.now(self.replica.node(), own).await
+        self.redis.now(self.parts.replica.node(), own).await
     }
 
     fn redis_address_if_ready(&self) -> Option<String> {
@@ -311,8 +296,8 @@ impl ClusterService {
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
     pub async fn hand_over(&self) -> Result<Option<u64>, Error> {
-        self.replica.node().decline_leadership();
-        let status = self.replica.node().status();
+        self.parts.replica.node().decline_leadership();
+        let status = self.parts.replica.node().status();
         if status.leader_id != Some(status.node_id) {
             return Ok(None);
         }
@@ -322,16 +307,17 @@ impl ClusterService {
         };
         let successor = status.members.iter().filter(fit).max_by_key(|member| member.matched_index);
         let Some(id) = successor.map(|member| member.id) else { return Ok(None) };
-        self.replica.node().transfer_leader(id).await?;
+        self.parts.replica.node().transfer_leader(id).await?;
         Ok(Some(id))
     }
 
     /// The counters as a page for Prometheus.
     pub fn metrics_page(&self, exposition: Exposition) -> String {
-        let node = self.replica.node();
+        let node = self.parts.replica.node();
         let status = node.status();
-        let (tags, names) = self.replica.read(|state| (state.len() as u64, state.names() as u64));
-        let loaded = self.table.loaded() as u64;
+        let (tags, names) =
+            self.parts.replica.read(|state| (state.len() as u64, state.names() as u64));
+        let loaded = self.parts.table.loaded() as u64;
         let cluster = ClusterReadings {
             snapshot_index: status.snapshot_index.unwrap_or(0),
             leader_changes: status.leader_changes,
@@ -342,18 +328,18 @@ impl ClusterService {
             ready: self.readiness().ready,
             draining: self.own.is_draining(),
             cluster,
-            snowflake: self.snowflakes.readings(node.median_now_ms()),
+            snowflake: self.parts.snowflakes.readings(node.median_now_ms()),
             tags: TagReadings {
                 tags,
                 loaded,
                 names,
-                names_max: self.tags_max,
-                register_keys: self.replica.read(|state| state.register_keys()),
-                register_keys_max: self.register_keys_max,
-                reserved: self.table.reserved(),
+                names_max: self.parts.settings.tags_max,
+                register_keys: self.parts.replica.read(|state| state.register_keys()),
+                register_keys_max: self.parts.settings.register_keys_max,
+                reserved: self.parts.table.reserved(),
             },
-            pools: self.replica.read(|state| {
-                let pools = PoolView::all(state, self.clock.now_ms());
+            pools: self.parts.replica.read(|state| {
+                let pools = PoolView::all(state, self.parts.clock.now_ms());
                 PoolReadings {
                     workers: pools.iter().map(|pool| u64::from(pool.size)).sum(),
                     leased: pools.iter().map(|pool| pool.leased as u64).sum(),
@@ -362,11 +348,11 @@ impl ClusterService {
             sequences: self.sequence_readings(),
             syncs: node.sync_times(),
         };
-        self.metrics.render(now, exposition)
+        self.parts.metrics.render(now, exposition)
     }
 
     fn sequence_readings(&self) -> SequenceReadings {
-        let ledger = self.table.ledger().lock();
+        let ledger = self.parts.table.ledger().lock();
         let counters = ledger.counters();
         SequenceReadings {
             keys: counters.keys_held(),
@@ -379,13 +365,15 @@ impl ClusterService {
     /// thousand tags at a time, so that applying does not wait for it, and at none if no tag has changed since the last
     /// look.
     pub async fn look_for_headroom(&self, log: &mut HeadroomLog) {
-        if !log.begin(self.replica.tag_changes()) {
+        if !log.begin(self.parts.replica.tag_changes()) {
             return;
         }
         let (mut lowest, mut after): (Option<(f64, BizTag)>, Option<BizTag>) = (None, None);
         loop {
-            let page =
-                self.replica.read(|state| state.headroom_after(after.as_ref().map(BizTag::as_str)));
+            let page = self
+                .parts
+                .replica
+                .read(|state| state.headroom_after(after.as_ref().map(BizTag::as_str)));
             let is_lower =
                 |found: &(f64, BizTag)| lowest.as_ref().is_none_or(|(it, _)| found.0 < *it);
             lowest = page.lowest.filter(is_lower).or(lowest);
@@ -393,9 +381,9 @@ impl ClusterService {
             after = Some(next);
             sleep(HEADROOM_PAUSE).await;
         }
-        self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
+        self.parts.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
         log.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
-        self.table.refusals().set_nearest(lowest.filter(|(left, _)| *left < NEAR_END));
+        self.parts.table.refusals().set_nearest(lowest.filter(|(left, _)| *left < NEAR_END));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::service::leader::LeaderQueue;
 
 /// Has this node answer what other members ask of it: `leader` what they ask of it as the leader.
 pub(in crate::service) fn answer_members(cluster: &Arc<ClusterService>, leader: &LeaderQueue) {
-    cluster.replica.node().answer_by(Arc::new(MemberRequests::of(cluster, leader)));
+    cluster.parts.replica.node().answer_by(Arc::new(MemberRequests::of(cluster, leader)));
 }
 
 /// The replica holds the node, which holds this.
@@ -26,7 +26,7 @@ pub(in crate::service) struct MemberRequests {
 
 impl MemberRequests {
     pub(in crate::service) fn of(cluster: &Arc<ClusterService>, leader: &LeaderQueue) -> Self {
-        let replica = Arc::downgrade(&cluster.replica);
+        let replica = Arc::downgrade(&cluster.parts.replica);
         Self { replica, cluster: Arc::downgrade(cluster), leader: leader.clone() }
     }
 

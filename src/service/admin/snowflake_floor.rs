@@ -53,7 +53,7 @@ impl ClusterService {
         force: bool,
     ) -> Result<SnowflakeFloor, Error> {
         let answered_by = Instant::now() + REQUEST_MAX - ANSWER_RESERVE;
-        let format = self.snowflakes.format();
+        let format = self.parts.snowflakes.format();
         let shown = format.decode(id).ok_or_else(|| Error::InvalidArgument {
             field: "id",
             detail: format!("id is not a number of layout {}", format.layout()),
@@ -64,18 +64,18 @@ impl ClusterService {
         }
         let change = Change::RaiseSnowflakeFloor { floor_ms };
         let in_force =
-            match log_access::change(&self.replica, audit::command(actor, &change)).await? {
+            match log_access::change(&self.parts.replica, audit::command(actor, &change)).await? {
                 Response::Floor { before_ms, floor_ms } => {
                     if before_ms < floor_ms {
                         audit::log(actor, &change, &change.recorded_facts().1);
                     }
                     SnowflakeFloor { floor_ms }
                 }
-                rejection => return Err(Error::rejected(&self.replica, &rejection)),
+                rejection => return Err(Error::rejected(&self.parts.replica, &rejection)),
             };
         // From here on this node's copy has every window that was given before, and a window that it shows to
         // reach below the floor can only be an older one.
-        refresh(&self.replica, Consistency::Linearizable).await?;
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
         let deadline = answered_by.min(Instant::now() + NOTED_MAX);
         loop {
             let (windows, reassigned_until_ms) = self.windows_below(floor_ms);
@@ -92,18 +92,20 @@ impl ClusterService {
     /// The windows that may still be stamped below a floor; and, for windows whose worker id has another holder by now,
     /// when the last of them ends that may still be in use.
     fn windows_below(&self, floor_ms: u64) -> (Vec<WorkerRow>, Option<u64>) {
-        let now_ms = self.replica.node().median_now_ms().unwrap_or(0);
-        let skew_ms_max = self.snowflakes.skew_ms_max();
+        let now_ms = self.parts.replica.node().median_now_ms().unwrap_or(0);
+        let skew_ms_max = self.parts.snowflakes.skew_ms_max();
         let is_open = |fence_ms: u64| fence_ms.saturating_add(skew_ms_max) > now_ms;
-        let (mut rows, reassigned_until_ms) =
-            self.replica.read(|state| (state.windows_below(floor_ms), state.reassigned_until_ms()));
+        let (mut rows, reassigned_until_ms) = self
+            .parts
+            .replica
+            .read(|state| (state.windows_below(floor_ms), state.reassigned_until_ms()));
         rows.retain(|row| is_open(row.fence_ms));
         (rows, Some(reassigned_until_ms).filter(|ends_ms| is_open(*ends_ms)))
     }
 
     /// Refuses a floor far ahead, below which the cluster has no snowflake ids to give until that time comes.
     fn check_ahead(&self, floor_ms: u64) -> Result<(), Error> {
-        let now_ms = self.replica.node().median_now_ms();
+        let now_ms = self.parts.replica.node().median_now_ms();
         let now_ms = now_ms.ok_or_else(|| Error::unavailable("no quorum tells the time"))?;
         let ahead_ms = floor_ms.saturating_sub(now_ms);
         if ahead_ms <= UNFORCED_FLOOR_AHEAD_MS_MAX {

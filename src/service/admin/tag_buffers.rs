@@ -104,7 +104,7 @@ impl TagService {
         limit: usize,
         consistency: Consistency,
     ) -> Result<HoldingsPage, Error> {
-        refresh(&self.replica, consistency).await?;
+        refresh(&self.parts.replica, consistency).await?;
         let mut found = self.in_use(|name: &str| {
             name.starts_with(prefix) && after.is_none_or(|after| name > after)
         });
@@ -113,10 +113,10 @@ impl TagService {
             soonest(a).total_cmp(&soonest(b)).then_with(|| one.cmp(other))
         });
         found.truncate(limit);
-        let leader = self.replica.node().leader_id();
-        let tags = self.table.pin();
+        let leader = self.parts.replica.node().leader_id();
+        let tags = self.parts.table.pin();
         let holding = |(tag, status): (BizTag, SlotStatus)| {
-            self.replica.read(|state| {
+            self.parts.replica.read(|state| {
                 let row = state.tag(tag.as_str())?;
                 Some(TagHolding::of(row, Some(status), leader, &tags, state))
             })
@@ -127,13 +127,13 @@ impl TagService {
 
     /// Among the tags that are watched, those in use whose names `is_wanted` accepts, with what is held of each.
     fn in_use(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(BizTag, SlotStatus)> {
-        let now_ms = self.replica.node().median_now_ms();
-        let mut strict = self.table.ledger().lock().watched(WATCHED_MAX);
+        let now_ms = self.parts.replica.node().median_now_ms();
+        let mut strict = self.parts.table.ledger().lock().watched(WATCHED_MAX);
         strict.retain(|tag| is_wanted(tag.as_str()));
         let statuses = self.strict_statuses(&strict);
         let strict = strict.into_iter().zip(statuses);
-        let tags = self.table.pin();
-        let watched = self.table.watched().into_iter().filter(|tag| is_wanted(tag.as_str()));
+        let tags = self.parts.table.pin();
+        let watched = self.parts.table.watched().into_iter().filter(|tag| is_wanted(tag.as_str()));
         let others = watched.map(|tag| {
             let status = tags.get(&tag).and_then(|source| source.status(now_ms));
             (tag, status)
@@ -147,18 +147,18 @@ impl TagService {
 
     /// The rows with what this node holds of each.
     fn with_statuses(&self, rows: Vec<TagRow>) -> Vec<TagHolding> {
-        let now_ms = self.replica.node().median_now_ms();
+        let now_ms = self.parts.replica.node().median_now_ms();
         let led = rows.iter().filter(|row| is_led(row));
         let led: Vec<BizTag> = led.map(|row| row.tag.clone()).collect();
         let mut of_led = self.strict_statuses(&led).into_iter();
-        let leader = self.replica.node().leader_id();
-        let tags = self.table.pin();
+        let leader = self.parts.replica.node().leader_id();
+        let tags = self.parts.table.pin();
         let holding = |row: TagRow| {
             let status = match is_led(&row) {
                 true => of_led.next().flatten(),
                 false => tags.get(&row.tag).and_then(|source| source.status(now_ms)),
             };
-            self.replica.read(|state| TagHolding::of(row, status, leader, &tags, state))
+            self.parts.replica.read(|state| TagHolding::of(row, status, leader, &tags, state))
         };
         rows.into_iter().map(holding).collect()
     }
@@ -168,11 +168,11 @@ impl TagService {
         if tags.is_empty() {
             return Vec::new();
         }
-        let now_ms = self.clock.monotonic_ms();
-        let statuses = self.table.ledger().lock().statuses(tags, now_ms);
+        let now_ms = self.parts.clock.monotonic_ms();
+        let statuses = self.parts.table.ledger().lock().statuses(tags, now_ms);
         let both = tags.iter().zip(statuses);
         let with_gate = |(tag, status): (&BizTag, Option<SlotStatus>)| {
-            let protection = self.replica.read(|state| state.protection(tag.as_str()));
+            let protection = self.parts.replica.read(|state| state.protection(tag.as_str()));
             let is_open = protection.is_some_and(|protection| !protection.frozen);
             status.map(|status| SlotStatus { is_open, ..status })
         };
@@ -180,10 +180,10 @@ impl TagService {
     }
 
     fn holdings_page(&self, rows: Vec<TagHolding>, next: Option<BizTag>) -> HoldingsPage {
-        let refusals = self.table.refusals();
+        let refusals = self.parts.table.refusals();
         let (mut refused, nearest) =
-            (refusals.lately(self.clock.monotonic_ms()), refusals.nearest());
-        self.replica.read(|state| {
+            (refusals.lately(self.parts.clock.monotonic_ms()), refusals.nearest());
+        self.parts.replica.read(|state| {
             refused.retain(|refusal| {
                 let now = state.protection(refusal.tag.as_str());
                 now.is_some_and(|now| now.frozen == (refusal.why == RefusedFor::Frozen))
@@ -194,7 +194,7 @@ impl TagService {
                 next,
                 total: state.len(),
                 register_keys: state.register_keys(),
-                register_keys_max: self.register_keys_max,
+                register_keys_max: self.parts.settings.register_keys_max,
                 refused,
                 nearest,
             }

@@ -37,9 +37,8 @@ use super::audit;
 use super::first_uses::FirstUses;
 use super::shape_spec::{ShapeSpec, other_shape};
 use crate::limits::TAG_CHANGE_MAX;
-use crate::machine::clock::Clock;
-use crate::replica::{DrawKey, Replica};
 use crate::service::error::Error;
+use crate::service::parts::ServiceParts;
 
 /// Maximum number of creations that a node has under way: enough to fill the batches of the log, and few beside any
 /// bound that is worth setting.
@@ -146,26 +145,16 @@ enum Places {
 
 /// Creates tags.
 pub(in crate::service) struct TagCreation {
-    pub(in crate::service) replica: Arc<Replica>,
-    clock: Arc<dyn Clock>,
-    /// Maximum number of names that the cluster may know.
-    tags_max: u64,
+    pub(in crate::service) parts: ServiceParts,
     /// One permit for each creation that may be under way; all of them for one that must be the only one.
     under_way: Arc<Semaphore>,
     first_uses: FirstUses,
-    draw_key: DrawKey,
 }
 
 impl TagCreation {
-    pub(in crate::service) fn new(
-        replica: Arc<Replica>,
-        clock: Arc<dyn Clock>,
-        tags_max: u64,
-        draw_key: DrawKey,
-    ) -> Self {
+    pub(in crate::service) fn new(parts: ServiceParts) -> Self {
         let under_way = Arc::new(Semaphore::new(AT_ONCE_MAX as usize));
-        let first_uses = FirstUses::default();
-        Self { replica, clock, tags_max, under_way, first_uses, draw_key }
+        Self { parts, under_way, first_uses: FirstUses::default() }
     }
 
     /// Creates a tag that an administrator asked for.
@@ -180,24 +169,26 @@ impl TagCreation {
         tag: BizTag,
         spec: TagSpec,
     ) -> Result<TagRow, Error> {
-        let deadline = self.replica.deadline(TAG_CHANGE_MAX);
+        let deadline = self.parts.replica.deadline(TAG_CHANGE_MAX);
         tag.check_new()?;
-        let shape = spec.shape.shape(spec.start, self.draw_key)?;
+        let shape = spec.shape.shape(spec.start, self.parts.draw_key)?;
         check_steps(&shape, spec.step.is_some(), spec.step_max.is_some())?;
         let change = spec.creation_of(tag.clone(), &shape);
         let command = audit::command(actor, &change);
         command.check()?;
         self.await_level(command.level(), deadline).await;
         let place = self.place(&tag, deadline).await?;
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let proposal = async move { replica.propose(&command, deadline).await };
         match carry(place, proposal).await?.into_tag() {
             Ok(row) => {
                 audit::log(actor, &change, &change.facts(Some(&row)));
                 Ok(row)
             }
-            Err(Response::OtherShape) => Err(other_shape(&self.replica, tag.as_str(), &shape)),
-            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
+            Err(Response::OtherShape) => {
+                Err(other_shape(&self.parts.replica, tag.as_str(), &shape))
+            }
+            Err(rejection) => Err(Error::rejected(&self.parts.replica, &rejection)),
         }
     }
 
@@ -224,7 +215,7 @@ impl TagCreation {
             }
             Err(error) => return vec![Err(error); tags.len()],
         };
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let proposal = async move { replica.propose_all(&commands, deadline).await };
         match carry(places, proposal).await {
             Ok(responses) => responses.into_iter().map(Ok).collect(),
@@ -239,7 +230,7 @@ impl TagCreation {
         deadline: Instant,
     ) -> Result<Response, Error> {
         let place = self.place(tag, deadline).await?;
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
@@ -260,7 +251,7 @@ impl TagCreation {
         deadline: Instant,
     ) -> Result<Option<FirstUse>, Error> {
         self.could_create(tag)?;
-        if !self.first_uses.admit(self.clock.monotonic_ms()) {
+        if !self.first_uses.admit(self.parts.clock.monotonic_ms()) {
             return Err(Error::RateLimited);
         }
         let place = self.place(tag, deadline).await?;
@@ -270,7 +261,7 @@ impl TagCreation {
             // The log raises this to the tag's step, which is another one if the tag exists already.
             Command::Grab { tag: tag.clone(), size: 1 },
         ];
-        let replica = Arc::clone(&self.replica);
+        let replica = Arc::clone(&self.parts.replica);
         let proposal = async move { replica.propose_all(&create, deadline).await };
         match &carry(place, proposal).await?[..] {
             [created, Response::Segment { start, end, .. }] => {
@@ -289,7 +280,7 @@ impl TagCreation {
     async fn await_level(&self, level: u32, deadline: Instant) {
         let is_settled =
             |state: &State| state.level() >= level || state.snowflake_rules().is_some();
-        while !self.replica.read(is_settled) && Instant::now() < deadline {
+        while !self.parts.replica.read(is_settled) && Instant::now() < deadline {
             sleep(SETTLED_INTERVAL).await;
         }
     }
@@ -321,7 +312,7 @@ impl TagCreation {
                 return Err(Error::Overloaded);
             };
             if alone || !self.has_plenty() {
-                self.replica.read_barrier(deadline).await?;
+                self.parts.replica.read_barrier(deadline).await?;
             }
             if self.knows(tag) {
                 break;
@@ -350,16 +341,20 @@ impl TagCreation {
             return Err(Error::Overloaded);
         };
         if !self.has_plenty() {
-            self.replica.read_barrier(deadline).await?;
+            self.parts.replica.read_barrier(deadline).await?;
         }
         Ok(if are_few() { Places::Few } else { Places::Taken(Some(places)) })
     }
 
     /// How many names may be added, as far as this node's copy shows: 1 or more.
     fn places_left(&self) -> Result<u64, Error> {
-        let names = self.replica.read(|state| state.names()) as u64;
-        let left = self.tags_max.saturating_sub(names);
-        if left > 0 { Ok(left) } else { Err(Error::TooManyTags { tags_max: self.tags_max }) }
+        let names = self.parts.replica.read(|state| state.names()) as u64;
+        let left = self.parts.settings.tags_max.saturating_sub(names);
+        if left > 0 {
+            Ok(left)
+        } else {
+            Err(Error::TooManyTags { tags_max: self.parts.settings.tags_max })
+        }
     }
 
     /// Whether places are left for many more names than may be under way.
@@ -369,12 +364,12 @@ impl TagCreation {
 
     /// How many creations all members together may have under way.
     fn crowd(&self) -> u64 {
-        let members = self.replica.node().status().members.len().max(1);
+        let members = self.parts.replica.node().status().members.len().max(1);
         members as u64 * u64::from(AT_ONCE_MAX)
     }
 
     fn knows(&self, tag: &BizTag) -> bool {
-        self.replica.read(|state| state.knows(tag.as_str()))
+        self.parts.replica.read(|state| state.knows(tag.as_str()))
     }
 }
 

@@ -63,7 +63,7 @@ impl TagService {
         tags: Vec<TagToImport>,
     ) -> ImportOutcomes {
         let deadline = Instant::now() + TAG_CHANGE_MAX;
-        let mut outcomes: Vec<_> = match refused_names(&self.replica, &tags).await {
+        let mut outcomes: Vec<_> = match refused_names(&self.parts.replica, &tags).await {
             Ok(refused) => refused.into_iter().map(|refused| refused.map(Err)).collect(),
             Err(error) => return vec![Err(error); tags.len()],
         };
@@ -95,7 +95,7 @@ impl TagService {
                         Ok((imported(before, row.max_id), row.max_id))
                     }
                     Response::OtherShape => Err(shaped()),
-                    rejection => Err(Error::rejected(&self.replica, &rejection)),
+                    rejection => Err(Error::rejected(&self.parts.replica, &rejection)),
                 }));
             }
             left = rest;
@@ -104,7 +104,7 @@ impl TagService {
         // A mark that changes no row may lie above ids that nodes hold.
         let is_mark = |it: &_| matches!(it, Ok((Imported::Raised | Imported::Unchanged, _)));
         if outcomes.iter().any(is_mark) {
-            all_take_note(&self.replica).await;
+            all_take_note(&self.parts.replica).await;
         }
         log(actor, import, &outcomes);
         outcomes
@@ -118,13 +118,13 @@ impl TagService {
         &self,
         tags: &'tags [TagToImport],
     ) -> Result<ImportOutcomes, Error> {
-        refresh(&self.replica, Consistency::Linearizable).await?;
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
         // The marks that tags have by then: one may be named several times.
         let mut marks: BTreeMap<&str, u64> = BTreeMap::new();
         let planned = |given: &'tags TagToImport| {
             let name = given.tag.as_str();
             let (row, shape) =
-                self.replica.read(|state| (state.tag(name), state.shape(name).cloned()));
+                self.parts.replica.read(|state| (state.tag(name), state.shape(name).cloned()));
             let is_refused = match (&row, &shape) {
                 (_, None) => false,
                 (None, Some(_)) => true,
@@ -137,7 +137,7 @@ impl TagService {
             if before.is_none() {
                 given.tag.check_new()?;
             }
-            let first = || self.replica.read(|state| state.first_mark(name, given.max_id));
+            let first = || self.parts.replica.read(|state| state.first_mark(name, given.max_id));
             let after = before.map_or_else(first, |mark| mark.max(given.max_id));
             marks.insert(name, after);
             Ok((imported(before, after), after))

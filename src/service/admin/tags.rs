@@ -16,11 +16,9 @@ use super::audit;
 use super::notes::{all_take_note, take_note};
 use super::tag_creation::{TagCreation, TagSpec, check_steps};
 use crate::limits::HTML_ROWS_MAX;
-use crate::machine::clock::Clock;
-use crate::replica::Replica;
 use crate::service::error::Error;
 use crate::service::log_access::{self, Consistency, refresh};
-use crate::service::tag_table::TagTable;
+use crate::service::parts::ServiceParts;
 
 /// Buffers that are shown at most: one more than a page has rows, so that the page knows whether there are more.
 const BUFFERS_SHOWN_MAX: usize = HTML_ROWS_MAX + 1;
@@ -29,13 +27,8 @@ const RECENT: Duration = Duration::from_secs(1);
 
 /// The tags of the cluster, and what this node holds of them.
 pub struct TagService {
-    pub(in crate::service) replica: Arc<Replica>,
-    pub(in crate::service) table: Arc<TagTable>,
-    /// What this node holds in strict order, as the leader.
-    pub(in crate::service) clock: Arc<dyn Clock>,
+    pub(in crate::service) parts: ServiceParts,
     pub(in crate::service) creation: Arc<TagCreation>,
-    /// Maximum number of keys that all registers together may have.
-    pub(in crate::service) register_keys_max: u64,
     /// The buffers as they were shown last, and when.
     pub(in crate::service) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,
 }
@@ -112,11 +105,11 @@ impl TagService {
         if let (Some(max_id), false) = (max_id, force) {
             self.check_rise(&tag, max_id).await?;
         }
-        match log_access::change(&self.replica, command).await?.into_tag() {
+        match log_access::change(&self.parts.replica, command).await?.into_tag() {
             Ok(row) => {
                 match binds_held {
-                    true => all_take_note(&self.replica).await,
-                    false => take_note(&self.replica).await,
+                    true => all_take_note(&self.parts.replica).await,
+                    false => take_note(&self.parts.replica).await,
                 }
                 audit::log(actor, &change, &change.facts(Some(&row)));
                 if max_id.is_some() {
@@ -127,13 +120,13 @@ impl TagService {
             Err(Response::OtherShape) => {
                 Err(takes_no_max_id(&self.shape(tag.as_str()).unwrap_or_default()))
             }
-            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
+            Err(rejection) => Err(Error::rejected(&self.parts.replica, &rejection)),
         }
     }
 
     /// The shape of a tag that this node's copy shows; `None` of a plain one.
     fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
-        self.replica.read(|state| state.tag(tag)).and_then(|row| row.shape)
+        self.parts.replica.read(|state| state.tag(tag)).and_then(|row| row.shape)
     }
 
     /// Deletes a tag. Every node that hears the leader stops handing its ids out, as a rule before this returns.
@@ -142,13 +135,13 @@ impl TagService {
     /// [`Error::UnknownTag`]; [`Error::Unavailable`] without a quorum.
     pub async fn delete(&self, actor: &Actor, tag: BizTag) -> Result<(), Error> {
         let change = Change::DeleteTag { tag };
-        match log_access::change(&self.replica, audit::command(actor, &change)).await? {
+        match log_access::change(&self.parts.replica, audit::command(actor, &change)).await? {
             Response::Deleted => {
-                all_take_note(&self.replica).await;
+                all_take_note(&self.parts.replica).await;
                 audit::log(actor, &change, &change.facts(None));
                 Ok(())
             }
-            rejection => Err(Error::rejected(&self.replica, &rejection)),
+            rejection => Err(Error::rejected(&self.parts.replica, &rejection)),
         }
     }
 
@@ -157,8 +150,8 @@ impl TagService {
     /// # Errors
     /// [`Error::UnknownTag`]; [`Error::Unavailable`] when a linearizable read finds no quorum.
     pub async fn get(&self, tag: &str, consistency: Consistency) -> Result<TagRow, Error> {
-        refresh(&self.replica, consistency).await?;
-        self.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
+        refresh(&self.parts.replica, consistency).await?;
+        self.parts.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
     }
 
     /// One page of the rows whose names begin with `prefix`, in the order of their names, beginning after the name
@@ -174,13 +167,13 @@ impl TagService {
         has_room: impl FnMut(&TagRow) -> bool,
         consistency: Consistency,
     ) -> Result<TagPage, Error> {
-        refresh(&self.replica, consistency).await?;
-        Ok(self.replica.read(|state| state.tags_page(prefix, after, limit, has_room)))
+        refresh(&self.parts.replica, consistency).await?;
+        Ok(self.parts.replica.read(|state| state.tags_page(prefix, after, limit, has_room)))
     }
 
     /// A tag's `max_id` in this node's copy; `None` for a tag that this node does not know.
     pub fn max_id(&self, tag: &str) -> Option<u64> {
-        self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
+        self.parts.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
     /// The buffers of this node's first 1,001 tags in the order of their names, as they were at most a second ago. A
@@ -192,7 +185,7 @@ impl TagService {
         {
             return Arc::clone(views);
         }
-        let table = Arc::clone(&self.table);
+        let table = Arc::clone(&self.parts.table);
         let views = spawn_blocking(move || table.views(BUFFERS_SHOWN_MAX)).await;
         // The task fails only where the process ends.
         let views = Arc::new(views.unwrap_or_default());
@@ -209,7 +202,7 @@ impl TagService {
         if rise(self.max_id(tag.as_str())).is_some_and(|rise| rise <= UNFORCED_RISE_MAX) {
             return Ok(());
         }
-        refresh(&self.replica, Consistency::Linearizable).await?;
+        refresh(&self.parts.replica, Consistency::Linearizable).await?;
         match rise(self.max_id(tag.as_str())) {
             None => Err(Error::UnknownTag),
             Some(..=UNFORCED_RISE_MAX) => Ok(()),
