@@ -222,58 +222,54 @@ struct ProblemBody<'a> {
     request_id: Option<&'a str>,
 }
 
+/// The status and the code of an error.
+fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
+    match error {
+        Error::InvalidArgument { .. } => (StatusCode::BAD_REQUEST, "invalid_argument"),
+        Error::UnknownTag => (StatusCode::NOT_FOUND, "unknown_tag"),
+        Error::NotFound(_) | Error::OfKeys { .. } => (StatusCode::NOT_FOUND, "not_found"),
+        Error::TagExists => (StatusCode::CONFLICT, "tag_exists"),
+        Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Error::WrongCluster(_) => (StatusCode::CONFLICT, "wrong_cluster"),
+        Error::Level(_) => (StatusCode::CONFLICT, "level"),
+        Error::Exhausted | Error::AllLeased { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "exhausted")
+        }
+        Error::TooManyKeys { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "too_many_keys"),
+        Error::TooManyTags { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags"),
+        Error::CountOverRateLimit { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "count_over_rate_limit")
+        }
+        Error::Frozen => (StatusCode::LOCKED, "frozen"),
+        Error::RateLimited | Error::OverRateLimit { .. } => {
+            (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
+        }
+        Error::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
+        Error::ClockBehind { .. } | Error::Unavailable(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        }
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        let (status, code) = status_and_code(&error);
+        let detail = match &error {
+            Error::InvalidArgument { field, detail } if !detail.starts_with(field) => {
+                format!("{field} {detail}")
+            }
+            Error::UnknownTag => "there is no such tag; POST /v1/tags creates one".to_owned(),
+            Error::TagExists => "the tag exists already".to_owned(),
+            Error::Overloaded => "too many requests are waiting; try again soon".to_owned(),
+            error => error.to_string(),
+        };
+        let problem = Self::new(status, code, detail);
         match error {
-            Error::InvalidArgument { field, detail } if detail.starts_with(field) => {
-                Self::invalid_argument(detail)
-            }
-            Error::InvalidArgument { field, detail } => Self::invalid(field, detail),
-            Error::UnknownTag => Self::new(
-                StatusCode::NOT_FOUND,
-                "unknown_tag",
-                "there is no such tag; POST /v1/tags creates one",
-            ),
-            Error::NotFound(detail) => Self::new(StatusCode::NOT_FOUND, "not_found", detail),
-            ref error @ Error::OfKeys { .. } => {
-                Self::new(StatusCode::NOT_FOUND, "not_found", error.to_string())
-            }
-            Error::TagExists => {
-                Self::new(StatusCode::CONFLICT, "tag_exists", "the tag exists already")
-            }
-            Error::Conflict(detail) => Self::new(StatusCode::CONFLICT, "conflict", detail),
-            Error::WrongCluster(detail) => Self::new(StatusCode::CONFLICT, "wrong_cluster", detail),
-            Error::Level(detail) => Self::new(StatusCode::CONFLICT, "level", detail),
-            Error::Exhausted | Error::AllLeased { .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "exhausted", error.to_string())
-            }
-            Error::TooManyKeys { .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_keys", error.to_string())
-            }
-            Error::TooManyTags { .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags", error.to_string())
-            }
-            Error::RateLimited => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string())
-            }
-            Error::OverRateLimit { after_s } => {
-                let status = StatusCode::TOO_MANY_REQUESTS;
-                let problem = Self::new(status, "rate_limited", error.to_string());
-                Self { retry_after_s: Some(after_s), ..problem }
-            }
+            Error::OverRateLimit { after_s } => Self { retry_after_s: Some(after_s), ..problem },
             Error::CountOverRateLimit { count_max } => {
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                let problem = Self::new(status, "count_over_rate_limit", error.to_string());
                 Self { count_max: Some(count_max), ..problem }
             }
-            Error::Frozen => Self::new(StatusCode::LOCKED, "frozen", error.to_string()),
-            Error::Overloaded => Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "overloaded",
-                "too many requests are waiting; try again soon",
-            ),
-            Error::ClockBehind { .. } => Self::unavailable(error.to_string()),
-            Error::Unavailable(detail) => Self::unavailable(detail),
+            _ => problem,
         }
     }
 }
