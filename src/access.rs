@@ -5,7 +5,7 @@
 //!   tokens    the tokens that hold now; a number that rises with every change of them
 //!     auth_file   the file that lists them, read strictly
 //!       token     one token, known by its hash
-//!   matrix    every route and every command, with what it needs
+//!   matrix    every command of the Redis protocol, with what it needs; `http/routes.rs` has every route
 //!     role    the three roles
 //! ```
 //!
@@ -21,9 +21,9 @@ mod tokens;
 pub(crate) use auth_file::{AUTH_FILE_BYTES_MAX, checked_name, checked_tags};
 pub use auth_file::{AuthFile, AuthFileError};
 pub(crate) use caller::{Caller, Denial};
-pub(crate) use matrix::{CommandRule, Endpoint, NamedTags, ROUTES, Route, command, get_of, route};
+pub(crate) use matrix::{CommandRule, NamedTags, command};
 pub use role::Role;
-pub(crate) use role::{Needs, Scope};
+pub(crate) use role::{Demand, Needs, Scope};
 pub(crate) use token::Token;
 pub use token::{hash_of, written_hash};
 pub use tokens::Tokens;

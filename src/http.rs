@@ -16,7 +16,8 @@
 //!     request_id    the id of a request that is not for ids
 //!     trace         the trace that a request belongs to
 //!     failure_log   what the log says of requests that failed
-//!     router        the handler of every other route
+//!     router        every other request
+//!       routes      every route: who may use it, and its handler
 //!       console, legacy, tinyid, sequences, registers, snowflake, pools, tags (tag_shape), buffers, import, audit,
 //!       backup, cluster, pages, ops          one group of paths each
 //!         key, query, body    what clients send, read strictly
@@ -28,7 +29,7 @@
 //! ```
 //!
 //! Each handler is given the one of the [`Services`](crate::service::Services) that it needs, and sees nothing behind
-//! it. `openapi.json` describes every route of `access/matrix.rs`; a test checks that the two agree.
+//! it. `openapi.json` describes every route of `http/routes.rs`; a test checks that the two agree.
 
 mod access;
 mod audit;
@@ -63,6 +64,7 @@ mod query;
 mod registers;
 mod request_id;
 mod router;
+pub(crate) mod routes;
 mod sequences;
 mod snowflake;
 mod spelling;

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use super::matrix::{Demand, Route};
 use super::role::{Needs, Role, Scope};
 use super::token::{Hash, Token, hash_of};
 use super::tokens::Tokens;
@@ -172,37 +171,22 @@ impl Caller {
         }
     }
 
-    /// Checks whether it may make a request.
+    /// Checks whether it may make a request that needs this and is about that. `tag` is the tag that the path names, if
+    /// it can be read.
     ///
     /// # Errors
     /// Why not.
     #[inline]
-    pub(crate) fn check_demand(&self, demand: &Demand<'_>) -> Result<(), Denial> {
-        if demand.scope == Scope::TagOfParameter {
-            return Ok(());
-        }
-        self.check(demand.needs)?;
-        self.check_scope(demand.scope, || demand.tag())
-    }
-
-    /// Checks whether it may make a request of this row of the matrix, whose path names this tag.
-    ///
-    /// # Errors
-    /// Why not.
-    #[inline]
-    pub(crate) fn check_route(&self, route: &Route, tag: &str) -> Result<(), Denial> {
-        self.check(route.needs)?;
-        self.check_scope(route.scope, || Some(tag))
-    }
-
-    /// Checks whether its token reaches what a request is about. `tag` is the tag that the path names, if it
-    /// can be read.
-    #[inline]
-    fn check_scope<T: AsRef<str>>(
+    pub(crate) fn check_request<T: AsRef<str>>(
         &self,
+        needs: Needs,
         scope: Scope,
         tag: impl FnOnce() -> Option<T>,
     ) -> Result<(), Denial> {
+        if scope == Scope::TagOfParameter {
+            return Ok(());
+        }
+        self.check(needs)?;
         let confined = self.token.as_ref().is_some_and(|token| token.tags.is_some());
         match scope {
             Scope::TagOfPath if confined => match tag() {

@@ -1,5 +1,9 @@
 //! The roles, and what requests need of them.
 
+use std::borrow::Cow;
+
+use crate::text::path_segment;
+
 /// What the holder of a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -90,4 +94,21 @@ pub(crate) enum Scope {
     TagOfParameter,
     /// All tags, or the cluster itself.
     Everything,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand<'a> {
+    pub(crate) needs: Needs,
+    pub(crate) scope: Scope,
+    /// What the first `{…}` of the path stands for, as it came.
+    pub(crate) first: Option<&'a str>,
+}
+
+impl<'a> Demand<'a> {
+    /// The tag that the path names; `None` when it cannot be read.
+    #[inline]
+    pub(crate) fn tag(&self) -> Option<Cow<'a, str>> {
+        path_segment::decode(self.first?)
+    }
 }

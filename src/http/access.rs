@@ -21,7 +21,7 @@ use mintleaf_core::tag::BizTag;
 use super::host;
 use super::parameters::Parameters;
 use super::problem::Problem;
-use crate::access::{AccessPolicy, Caller, Denial, Needs, Scope, Token, Tokens, route};
+use crate::access::{AccessPolicy, Caller, Demand, Denial, Needs, Scope, Token, Tokens};
 use crate::service::Actor;
 use crate::text::address::is_loopback_host;
 
@@ -70,9 +70,14 @@ impl Access {
         self.doors.tokens.clone()
     }
 
-    /// Why a request is refused, if its sender may not make it. `caller` is the sender of the connection's requests.
-    pub(super) fn refusal(&self, head: &Parts, caller: &mut Caller) -> Option<Problem> {
-        let demand = route(head.method.as_str(), head.uri.path());
+    /// Why a request that needs this much is refused, if its sender may not make it. `caller` is the sender of the
+    /// connection's requests.
+    pub(super) fn refusal(
+        &self,
+        demand: &Demand<'_>,
+        head: &Parts,
+        caller: &mut Caller,
+    ) -> Option<Problem> {
         if let Some(tokens) = self.tokens() {
             match authorization(&head.headers) {
                 None if demand.scope == Scope::TagOfParameter => {
@@ -80,7 +85,8 @@ impl Access {
                 }
                 shown => caller.shows(tokens, shown),
             }
-            if let Err(denial) = caller.check_demand(&demand) {
+            let verdict = caller.check_request(demand.needs, demand.scope, || demand.tag());
+            if let Err(denial) = verdict {
                 return Some(refused(denial));
             }
             if caller.token().is_some() {

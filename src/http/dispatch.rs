@@ -30,6 +30,7 @@ use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
 use super::request_id::RequestId;
 use super::router::router;
+use super::routes::route;
 use super::{body, host, registers, sequences, spelling, tinyid, trace};
 use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::answer_budget::OriginBudget;
@@ -170,7 +171,10 @@ impl Dispatch {
         let fault = host::fault(head.version, &head.headers);
         let problem = match fault {
             Some(fault) => Problem::invalid_argument(fault),
-            None => self.access.refusal(head, caller)?,
+            None => {
+                let demand = route(head.method.as_str(), head.uri.path());
+                self.access.refusal(&demand, head, caller)?
+            }
         };
         let mode = IdPath::of(head.uri.path()).map_or(Mode::Admin, IdPath::mode);
         let path = spelling::asked_path(head);

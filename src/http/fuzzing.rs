@@ -9,6 +9,7 @@ use super::access::Access;
 use super::body::Fields;
 use super::dispatch::Dispatch;
 use super::query::Query;
+use super::routes::route;
 use super::{connection, fast_path, host, key, spelling};
 use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::drain::{self, Drain, DrainSender};
@@ -60,7 +61,8 @@ pub fn is_admin(head: &[u8]) -> Option<bool> {
     spelling::normalize(&mut head);
     let is_readable = host::fault(version, &head.headers).is_none();
     let access = Access::new(AccessPolicy::default()).from(true);
-    is_readable.then(|| access.refusal(&head, &mut Caller::default()).is_none())
+    let demand = route(head.method.as_str(), head.uri.path());
+    is_readable.then(|| access.refusal(&demand, &head, &mut Caller::default()).is_none())
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.

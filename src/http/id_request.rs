@@ -16,7 +16,6 @@ use super::ids::{self, IdQuery};
 use super::legacy;
 use super::media_type::{self, MediaType};
 use super::problem::Problem;
-use crate::access::{Endpoint, Route, get_of};
 use crate::metrics::Mode;
 use crate::text::path_segment;
 
@@ -64,21 +63,6 @@ impl IdPath {
         match self {
             Self::LeafSegment | Self::Segment => Mode::Segment,
             Self::LeafSnowflake | Self::Snowflake => Mode::Snowflake,
-        }
-    }
-
-    /// Its row of the matrix of roles.
-    #[inline]
-    pub(super) fn route(self) -> &'static Route {
-        const LEAF_SEGMENT: Route = get_of(Endpoint::LeafSegment);
-        const SEGMENT: Route = get_of(Endpoint::Segment);
-        const LEAF_SNOWFLAKE: Route = get_of(Endpoint::LeafSnowflake);
-        const SNOWFLAKE: Route = get_of(Endpoint::Snowflake);
-        match self {
-            Self::LeafSegment => &LEAF_SEGMENT,
-            Self::LeafSnowflake => &LEAF_SNOWFLAKE,
-            Self::Segment => &SEGMENT,
-            Self::Snowflake => &SNOWFLAKE,
         }
     }
 

@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response};
+use axum::routing::{MethodRouter, get};
 use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use serde::Serialize;
 
@@ -93,8 +94,13 @@ struct Segment {
     remainder: u8,
 }
 
+/// The handler of each of tinyid's four calls.
+pub(super) fn methods() -> MethodRouter<Services> {
+    get(answer).post(answer).head(head)
+}
+
 /// Answers one of tinyid's four calls.
-pub(super) async fn answer(
+async fn answer(
     State(services): State<Services>,
     Extension(JudgedBy(tokens)): Extension<JudgedBy>,
     Extension(budget): Extension<OriginBudget>,
@@ -107,7 +113,7 @@ pub(super) async fn answer(
 }
 
 /// The head of an answer, which is the same for all; it takes nothing.
-pub(super) async fn head(head: Parts) -> Response<Body> {
+async fn head(head: Parts) -> Response<Body> {
     Call::at(head.uri.path()).response(Vec::new())
 }
 

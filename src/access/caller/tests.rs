@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::auth_file::AuthFile;
-use crate::access::matrix::route;
 use crate::access::token::written_hash;
+use crate::http::routes::route;
 
 fn entry(name: &str, token: &str, rest: &str) -> String {
     let hash = written_hash(&hash_of(token.as_bytes()));
@@ -20,7 +20,8 @@ fn file(anonymous: &str) -> AuthFile {
 fn asked(tokens: &Tokens, caller: &mut Caller, header: Option<&str>, line: &str) -> Option<Denial> {
     caller.shows(tokens, header.map(str::as_bytes));
     let (method, path) = line.split_once(' ').unwrap();
-    caller.check_demand(&route(method, path)).err()
+    let demand = route(method, path);
+    caller.check_request(demand.needs, demand.scope, || demand.tag()).err()
 }
 
 fn lacks(has: Role, needs: Needs) -> Option<Denial> {

@@ -2,10 +2,17 @@ use axum::http::Request;
 
 use super::*;
 use crate::access::{AuthFile, hash_of, written_hash};
+use crate::http::routes::route;
+
+/// Why a request is refused that is the first of its connection.
+fn refusal_by(access: &Access, request: &Parts) -> Option<Problem> {
+    let demand = route(request.method.as_str(), request.uri.path());
+    access.refusal(&demand, request, &mut Caller::default())
+}
 
 /// Why a request from this machine or another is refused without an auth file.
 fn refusal(is_local: bool, request: &Parts) -> Option<Problem> {
-    Access::new(AccessPolicy::default()).from(is_local).refusal(request, &mut Caller::default())
+    refusal_by(&Access::new(AccessPolicy::default()).from(is_local), request)
 }
 
 fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {
@@ -40,8 +47,8 @@ fn changes_are_taken_from_this_machine_only_unless_anybody_may_make_them() {
     let evil = request("POST", "/v1/tags", &evil);
     assert!(refusal(true, &evil).is_some());
     let insecure = Access::new(AccessPolicy { tokens: None, insecure: true });
-    assert_eq!(insecure.refusal(&evil, &mut Caller::default()), None);
-    let unknown = Access::new(AccessPolicy::default()).refusal(&change, &mut Caller::default());
+    assert_eq!(refusal_by(&insecure, &evil), None);
+    let unknown = refusal_by(&Access::new(AccessPolicy::default()), &change);
     assert_eq!(unknown, Some(refused), "nobody knows where it comes from");
 }
 
@@ -179,7 +186,7 @@ fn a_caller_whom_an_auth_file_lets_change_things_without_a_token_does_so_as_with
     let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
     let code = |insecure, is_local, headers: &[(&str, &str)]| {
         let access = Access::new(AccessPolicy { tokens: tokens.clone(), insecure }).from(is_local);
-        let refusal = access.refusal(&request("POST", "/v1/tags", headers), &mut Caller::default());
+        let refusal = refusal_by(&access, &request("POST", "/v1/tags", headers));
         refusal.map(|problem| problem.code())
     };
     let (own, evil) = (("host", "localhost"), ("host", "evil.example"));
@@ -262,8 +269,7 @@ fn a_token_counts_more_than_the_page_that_shows_it() {
     let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
     let is_taken = |insecure, headers: &[(&str, &str)]| {
         let access = Access::new(AccessPolicy { tokens: tokens.clone(), insecure });
-        let request = request("GET", "/v1/segment/a", headers);
-        access.refusal(&request, &mut Caller::default()).is_none()
+        refusal_by(&access, &request("GET", "/v1/segment/a", headers)).is_none()
     };
     let page = ("sec-fetch-site", "cross-site");
     assert!(is_taken(false, &[]));

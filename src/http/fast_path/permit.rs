@@ -29,8 +29,9 @@ impl Permit {
             (self.block, self.generation) = (request.block(), generation);
         }
         if is_new || !is_known {
-            let allows = |(route, tag)| self.caller.check_route(route, tag).is_ok();
-            self.is_given = request.route().is_some_and(allows);
+            self.is_given = request.route().is_some_and(|(route, tag)| {
+                self.caller.check_request(route.needs, route.scope, || Some(tag)).is_ok()
+            });
         }
         self.is_given
     }
@@ -39,9 +40,10 @@ impl Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{AuthFile, hash_of, route, written_hash};
+    use crate::access::{AuthFile, hash_of, written_hash};
     use crate::http::fast_path::request::ReadOutcome;
     use crate::http::id_request::IdDemand;
+    use crate::http::routes::route;
 
     const GET: &str = "GET /v1/segment/orders HTTP/1.1\r\nhost: a\r\n";
 
@@ -136,7 +138,7 @@ mod tests {
                 let mut caller = Caller::default();
                 caller.shows(&tokens, Some(format!("Bearer {token}").as_bytes()));
                 let demand = route("GET", path.split('?').next().unwrap());
-                let may = caller.check_demand(&demand).is_ok();
+                let may = caller.check_request(demand.needs, demand.scope, || demand.tag()).is_ok();
                 let for_dispatch = request.request().demand() == IdDemand::Invalid;
                 assert_eq!(is_given, may && !for_dispatch, "{token} {path}");
                 given += u32::from(is_given);

@@ -6,9 +6,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 use httparse::Status;
 
-use crate::access::Route;
 use crate::http::id_request::{AcceptedType, Form, IdDemand, IdPath, IdRequest, IdTarget};
 use crate::http::pieces::{are_same, begin_with};
+use crate::http::routes::{self, Route};
 use crate::http::{access, host};
 use crate::limits::HEADERS_MAX;
 
@@ -150,13 +150,13 @@ impl PlainRequest {
         self.block
     }
 
-    /// Its row of the matrix, and the tag that its path names; `None` when it asks for no ids that the fast path could
+    /// Its row of the routes, and the tag that its path names; `None` when it asks for no ids that the fast path could
     /// answer with.
     #[inline]
     pub(super) fn route(&self) -> Option<(&'static Route, &str)> {
         match self.request.demand() {
             IdDemand::Invalid => None,
-            _ => Some((self.request.path.route(), &self.request.tag)),
+            _ => Some((routes::of_ids(self.request.path), &self.request.tag)),
         }
     }
 

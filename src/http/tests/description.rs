@@ -7,8 +7,8 @@ use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Served;
-use crate::access::ROUTES;
 use crate::http::ops;
+use crate::http::routes::ROUTES;
 
 /// The methods of each path in the description, without HEAD and OPTIONS, which OpenAPI lets be left out.
 fn described() -> BTreeMap<String, BTreeSet<String>> {
@@ -33,7 +33,7 @@ fn every_route_is_described_and_every_description_is_routed() {
         routed.insert(path.to_owned(), allowed.map(str::to_owned).collect::<BTreeSet<_>>());
     }
     assert_eq!(described(), routed);
-    // The methods in the matrix of roles, where one row may stand for all methods.
+    // The methods in the table of routes, where one row may stand for all methods.
     let mut judged = BTreeMap::<_, BTreeSet<_>>::new();
     for row in ROUTES {
         judged.entry(row.path.to_owned()).or_default().insert(row.method);
