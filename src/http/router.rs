@@ -37,40 +37,22 @@ async fn nothing_here(State(ids): State<Arc<IdService>>, head: Parts) -> Respons
     legacy::Failure::not_found().answer(&head.headers, path, ids.now_ms()).map(Body::from)
 }
 
-// A handler names the service that it needs as its state.
-
-impl FromRef<Services> for Arc<IdService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.ids)
-    }
+/// Lets a handler name the service that it needs as its state.
+macro_rules! states {
+    ($($field:ident: $service:ty,)*) => {$(
+        impl FromRef<Services> for Arc<$service> {
+            fn from_ref(services: &Services) -> Self {
+                Self::clone(&services.$field)
+            }
+        }
+    )*};
 }
 
-impl FromRef<Services> for Arc<TagService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.tags)
-    }
-}
-
-impl FromRef<Services> for Arc<ClusterService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.cluster)
-    }
-}
-
-impl FromRef<Services> for Arc<BackupService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.backup)
-    }
-}
-
-impl FromRef<Services> for Arc<PoolService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.pools)
-    }
-}
-
-impl FromRef<Services> for Arc<AuditService> {
-    fn from_ref(services: &Services) -> Self {
-        Self::clone(&services.audit)
-    }
+states! {
+    ids: IdService,
+    tags: TagService,
+    cluster: ClusterService,
+    backup: BackupService,
+    pools: PoolService,
+    audit: AuditService,
 }
