@@ -29,8 +29,7 @@ pub(super) async fn list(
         false => AuditPart::After(after.unwrap_or(0)),
         true => AuditPart::Before(after.unwrap_or(u64::MAX)),
     };
-    let limit = query.integer("limit", 1..=AUDIT_PAGE_MAX as u64)?;
-    let limit = limit.map_or(AUDIT_PAGE_DEFAULT, |limit| limit as usize);
+    let limit = query.integer("limit", 1..=AUDIT_PAGE_MAX)?.unwrap_or(AUDIT_PAGE_DEFAULT);
     let consistency = consistency(&mut query)?;
     query.finish()?;
     let mut bytes = 0;

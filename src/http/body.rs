@@ -4,7 +4,7 @@
 //! strings as well, because JavaScript cannot write them otherwise. An integer is what JSON Schema, and so the
 //! description of the interface, calls one: 590.0 is an integer.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::decimal;
 use super::problem::Problem;
-use super::query::{Query, out_of_bounds};
+use super::query::{Query, out_of_bounds, within};
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, FIELDS_MAX};
 
 /// The fields of one JSON object that are not read yet.
@@ -79,16 +79,26 @@ impl Fields {
         Some(self.0.swap_remove(at).1)
     }
 
+    /// The field `name`, if it was given, as `read` reads it; `must` says what it must be.
+    fn read<T>(
+        &mut self,
+        name: &str,
+        must: impl Display,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| Problem::invalid(name, must))
+    }
+
     /// The string `name`, if it was given.
     ///
     /// # Errors
     /// `invalid_argument` when it is not a string.
     pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(Problem::invalid(name, "must be a string")),
-        }
+        self.read(name, "must be a string", |value| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        })
     }
 
     /// The truth value `name`, if it was given.
@@ -96,46 +106,35 @@ impl Fields {
     /// # Errors
     /// `invalid_argument` when it is neither true nor false.
     pub(super) fn flag(&mut self, name: &str) -> Result<Option<bool>, Problem> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => Err(Problem::invalid(name, "must be true or false")),
-        }
+        self.read(name, "must be true or false", |value| value.as_bool())
     }
 
     /// The integer `name`, if it was given: a JSON number whose fraction, if it has one, is zero.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else or outside `bounds`.
-    pub(super) fn integer(
+    pub(super) fn integer<T: TryFrom<u64> + PartialOrd + Display>(
         &mut self,
         name: &str,
-        bounds: RangeInclusive<u64>,
-    ) -> Result<Option<u64>, Problem> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        within(name, whole(&value), &bounds).map(Some)
+        bounds: RangeInclusive<T>,
+    ) -> Result<Option<T>, Problem> {
+        self.read(name, out_of_bounds(&bounds), |value| within(whole(&value), &bounds))
     }
 
     /// The integer `name`, if it was given: as for [`Fields::integer`], or null, which is `Some(None)`.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else or outside `bounds`.
-    pub(super) fn nullable_integer(
+    pub(super) fn nullable_integer<T: TryFrom<u64> + PartialOrd + Display>(
         &mut self,
         name: &str,
-        bounds: RangeInclusive<u64>,
-    ) -> Result<Option<Option<u64>>, Problem> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Null) => Ok(Some(None)),
-            Some(value) => match within(name, whole(&value), &bounds) {
-                Ok(number) => Ok(Some(Some(number))),
-                Err(_) => {
-                    let bound = format_args!("{}, or null", out_of_bounds(&bounds));
-                    Err(Problem::invalid(name, bound))
-                }
-            },
-        }
+        bounds: RangeInclusive<T>,
+    ) -> Result<Option<Option<T>>, Problem> {
+        let must = format!("{}, or null", out_of_bounds(&bounds));
+        self.read(name, must, |value| match value {
+            Value::Null => Some(None),
+            value => within(whole(&value), &bounds).map(Some),
+        })
     }
 
     /// The integer `name`, if it was given: as for [`Fields::integer`], or a string of decimal digits.
@@ -147,29 +146,28 @@ impl Fields {
         name: &str,
         bounds: RangeInclusive<u64>,
     ) -> Result<Option<u64>, Problem> {
-        let number = match self.take(name) {
-            None => return Ok(None),
-            Some(Value::String(text)) => decimal::parse(&text),
-            Some(value) => whole(&value),
-        };
-        within(name, number, &bounds).map(Some)
+        self.read(name, out_of_bounds(&bounds), |value| match value {
+            Value::String(text) => within(decimal::parse(&text), &bounds),
+            value => within(whole(&value), &bounds),
+        })
     }
 
     /// The list of integers `name`, if it was given, in any order.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else, or one of them is outside `bounds`.
-    pub(super) fn integers(
+    pub(super) fn integers<T: TryFrom<u64> + PartialOrd + Display>(
         &mut self,
         name: &str,
-        bounds: RangeInclusive<u64>,
-    ) -> Result<Option<Vec<u64>>, Problem> {
-        let list = match self.take(name) {
-            None => return Ok(None),
-            Some(Value::Array(list)) => list,
-            Some(_) => return Err(Problem::invalid(name, "must be a list of integers")),
-        };
-        list.iter().map(|one| within(name, whole(one), &bounds)).collect::<Result<_, _>>().map(Some)
+        bounds: RangeInclusive<T>,
+    ) -> Result<Option<Vec<T>>, Problem> {
+        let list = self.read(name, "must be a list of integers", |value| match value {
+            Value::Array(list) => Some(list),
+            _ => None,
+        })?;
+        let Some(list) = list else { return Ok(None) };
+        let read = list.iter().map(|one| within(whole(one), &bounds)).collect::<Option<_>>();
+        read.map(Some).ok_or_else(|| Problem::invalid(name, out_of_bounds(&bounds)))
     }
 
     /// The list of objects `name`, if it was given.
@@ -181,20 +179,19 @@ impl Fields {
         name: &str,
         most: usize,
     ) -> Result<Option<Vec<Self>>, Problem> {
-        let bound =
-            || Problem::invalid(name, format_args!("must be a list of 1 to {most} objects"));
-        let list = match self.take(name) {
-            None => return Ok(None),
-            Some(Value::Array(list)) if (1..=most).contains(&list.len()) => list,
-            Some(_) => return Err(bound()),
-        };
         let object = |value| match value {
             Value::Object(fields) if fields.len() <= FIELDS_MAX => {
-                Ok(Self(fields.into_iter().collect()))
+                Some(Self(fields.into_iter().collect()))
             }
-            _ => Err(bound()),
+            _ => None,
         };
-        list.into_iter().map(object).collect::<Result<_, _>>().map(Some)
+        let must = format_args!("must be a list of 1 to {most} objects");
+        self.read(name, must, |value| match value {
+            Value::Array(list) if (1..=most).contains(&list.len()) => {
+                list.into_iter().map(object).collect()
+            }
+            _ => None,
+        })
     }
 
     /// Ends the reading.
@@ -227,12 +224,6 @@ fn whole(value: &Value) -> Option<u64> {
         let number = value.as_f64()?;
         (number.fract() == 0.0 && (0.0..EXACT_END).contains(&number)).then_some(number as u64)
     })
-}
-
-fn within(name: &str, number: Option<u64>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
-    number
-        .filter(|number| bounds.contains(number))
-        .ok_or_else(|| Problem::invalid(name, out_of_bounds(bounds)))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

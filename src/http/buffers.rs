@@ -26,8 +26,7 @@ pub(super) async fn list(
     let mut query = Query::parse(uri.query())?;
     let prefix = query.text("prefix").unwrap_or_default();
     let after = query.text("after");
-    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX as u64)?;
-    let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
+    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX)?.unwrap_or(TAGS_PAGE_DEFAULT);
     let by_need = query.choice("sort", [("name", false), ("need", true)])?.unwrap_or(false);
     let consistency = consistency(&mut query)?;
     query.finish()?;

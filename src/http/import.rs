@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use mintleaf_core::limits::{ID_END, STEP_DEFAULT};
+use mintleaf_core::limits::{ID_END, STEP_DEFAULT, STEP_MAX};
 use mintleaf_core::tag::{BizTag, check_import};
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ fn to_import(mut fields: Fields) -> Result<TagToImport, Problem> {
     let tag = required("tag", fields.text("tag")?)?;
     let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     let max_id = required("max_id", fields.big_integer("max_id", 1..=ID_END)?)?;
-    let step = tags::step(&mut fields)?.unwrap_or(STEP_DEFAULT);
+    let step = fields.integer("step", 1..=STEP_MAX)?.unwrap_or(STEP_DEFAULT);
     let description = tags::description(&mut fields)?.unwrap_or_default();
     fields.finish()?;
     Ok(TagToImport { tag, step, max_id, description })

@@ -22,7 +22,7 @@ use crate::text::path_segment;
 type Pools = State<Arc<PoolService>>;
 
 /// Leases on one page, at most and by default.
-const PAGE_LEASES_MAX: u64 = 1_000;
+const PAGE_LEASES_MAX: usize = 1_000;
 /// The shortest lease, in seconds.
 const LEASE_SECONDS_MIN: u64 = LEASE_MS_MIN / 1_000;
 /// A lease's seconds when none are given.
@@ -97,10 +97,10 @@ pub(super) async fn set(
 pub(super) async fn get(State(service): Pools, uri: Uri) -> Result<Json<HoldersBody>, Problem> {
     let pool = pool(&uri)?;
     let mut query = Query::parse(uri.query())?;
-    let after = query.integer("after", 0..=u16::MAX.into())?;
+    let after = query.integer("after", 0..=u16::MAX)?;
     let limit = query.integer("limit", 1..=PAGE_LEASES_MAX)?.unwrap_or(PAGE_LEASES_MAX);
     query.finish()?;
-    page(&service, &pool, after.and_then(|after| u16::try_from(after).ok()), limit).await
+    page(&service, &pool, after, limit).await
 }
 
 pub(super) async fn delete(
@@ -157,9 +157,8 @@ async fn page(
     service: &PoolService,
     pool: &BizTag,
     after: Option<u16>,
-    limit: u64,
+    limit: usize,
 ) -> Result<Json<HoldersBody>, Problem> {
-    let limit = limit as usize;
     // One more than the page has, so that it knows whether there are more.
     let PoolPage { workers, shared, mut leases } = service.get(pool, after, limit + 1).await?;
     let has_next = leases.len() > limit;
@@ -183,11 +182,10 @@ async fn page(
 
 /// The worker ids that programs use without a lease: none for an empty list, those of before without one.
 fn taken(fields: &mut Fields) -> Result<Option<Option<WorkerPool>>, Problem> {
-    let Some(ids) = fields.integers("taken", 0..=u16::MAX.into())? else { return Ok(None) };
+    let Some(ids) = fields.integers("taken", 0..=u16::MAX)? else { return Ok(None) };
     if ids.is_empty() {
         return Ok(Some(None));
     }
-    let ids = ids.into_iter().filter_map(|id| u16::try_from(id).ok());
     let taken = WorkerPool::of_ids(ids).map_err(|error| Problem::invalid("taken", error))?;
     Ok(Some(Some(taken)))
 }

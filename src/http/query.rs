@@ -4,6 +4,7 @@
 //! `?cuont=500` does not hand out one id.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::decimal;
@@ -49,13 +50,13 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// `invalid_argument` when it is not a plain decimal integer within `bounds`.
-    pub(super) fn integer(
+    pub(super) fn integer<T: TryFrom<u64> + PartialOrd + Display>(
         &mut self,
         name: &str,
-        bounds: RangeInclusive<u64>,
-    ) -> Result<Option<u64>, Problem> {
+        bounds: RangeInclusive<T>,
+    ) -> Result<Option<T>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        match decimal::parse(&text).filter(|number| bounds.contains(number)) {
+        match within(decimal::parse(&text), &bounds) {
             Some(number) => Ok(Some(number)),
             None => Err(Problem::invalid(name, out_of_bounds(&bounds))),
         }
@@ -92,8 +93,16 @@ impl<'a> Query<'a> {
     }
 }
 
+/// The number, if there is one and it is within these bounds.
+pub(super) fn within<T: TryFrom<u64> + PartialOrd>(
+    number: Option<u64>,
+    bounds: &RangeInclusive<T>,
+) -> Option<T> {
+    T::try_from(number?).ok().filter(|number| bounds.contains(number))
+}
+
 /// The words for a number that is out of bounds, in queries and in bodies.
-pub(super) fn out_of_bounds(bounds: &RangeInclusive<u64>) -> String {
+pub(super) fn out_of_bounds<T: Display>(bounds: &RangeInclusive<T>) -> String {
     format!("must be an integer from {} to {}", bounds.start(), bounds.end())
 }
 

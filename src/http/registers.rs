@@ -21,8 +21,8 @@ use crate::text::timestamp::rfc3339;
 type Ids = State<Arc<IdService>>;
 
 /// Keys on one page, by default and at most.
-const PAGE_KEYS_DEFAULT: u64 = 100;
-const PAGE_KEYS_MAX: u64 = 1_000;
+const PAGE_KEYS_DEFAULT: usize = 100;
+const PAGE_KEYS_MAX: usize = 1_000;
 
 /// Whether a path belongs to registers.
 pub(super) fn is_taken_at(path: &str) -> bool {
@@ -82,12 +82,11 @@ pub(super) async fn list(State(service): Ids, uri: Uri) -> Result<Json<RegisterB
     let tag = key::tag(uri.path())?;
     let mut query = Query::parse(uri.query())?;
     let consistency = consistency(&mut query)?;
-    let period = query.integer("period", 1..=u32::MAX.into())?;
-    let period = period.and_then(|period| u32::try_from(period).ok()).map(PeriodNumber);
+    let period = query.integer("period", 1..=u32::MAX)?.map(PeriodNumber);
     let after = query.integer("after", 0..=ID_MAX)?.unwrap_or(0);
     let limit = query.integer("limit", 1..=PAGE_KEYS_MAX)?.unwrap_or(PAGE_KEYS_DEFAULT);
     query.finish()?;
-    let page = service.register_page(&tag, period, (after, limit as usize), consistency).await?;
+    let page = service.register_page(&tag, period, (after, limit), consistency).await?;
     let shown = page.entries.first().and_then(|first| first.period).or(period);
     Ok(Json(RegisterBody {
         period: shown.map(|period| period.0.to_string()),

@@ -10,15 +10,14 @@ use crate::service::{ShapeSpec, TagRow};
 
 /// Reads the fields of a request that ask for a shape.
 pub(super) fn shape(fields: &mut Fields) -> Result<ShapeSpec, Problem> {
-    let digits = u64::from(*HIDDEN_DIGITS.start())..=u64::from(*HIDDEN_DIGITS.end());
-    let digits = fields.integer("digits", digits)?;
+    let digits = fields.integer("digits", HIDDEN_DIGITS)?;
     Ok(ShapeSpec {
         kind: choice(fields, "kind", Kind::ALL, Kind::name)?.unwrap_or_default(),
         order: choice(fields, "order", Order::ALL, Order::name)?.unwrap_or_default(),
         period: choice(fields, "period", PeriodLength::ALL, PeriodLength::name)?,
         time_zone: fields.text("time_zone")?,
         format: fields.text("format")?,
-        digits: digits.and_then(|digits| u8::try_from(digits).ok()),
+        digits,
     })
 }
 

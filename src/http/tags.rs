@@ -36,11 +36,11 @@ pub(super) async fn create(
     let tag = required("tag", fields.text("tag")?)?;
     let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     sender.check(&tag)?;
-    let step = step(&mut fields)?;
-    let step_max = step_max(&mut fields)?.flatten();
+    let step = fields.integer("step", 1..=STEP_MAX)?;
+    let step_max = fields.nullable_integer("step_max", 1..=STEP_MAX)?.flatten();
     let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
     let description = description(&mut fields)?.unwrap_or_default();
-    let rate_limit = rate_limit(&mut fields)?.flatten();
+    let rate_limit = fields.nullable_integer("rate_limit", 1..=RATE_LIMIT_MAX)?.flatten();
     let frozen = fields.flag("frozen")?.unwrap_or(false);
     let shape = tag_shape::shape(&mut fields)?;
     fields.finish()?;
@@ -63,8 +63,7 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
     let mut query = Query::parse(uri.query())?;
     let prefix = query.text("prefix").unwrap_or_default();
     let after = query.text("after");
-    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX as u64)?;
-    let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
+    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX)?.unwrap_or(TAGS_PAGE_DEFAULT);
     let consistency = consistency(&mut query)?;
     query.finish()?;
     let mut bytes = 0;
@@ -102,11 +101,11 @@ pub(super) async fn update(
     mut fields: Fields,
 ) -> Result<Json<TagBody>, Problem> {
     let tag = key::tag(uri.path())?;
-    let step = step(&mut fields)?;
-    let step_max = step_max(&mut fields)?;
+    let step = fields.integer("step", 1..=STEP_MAX)?;
+    let step_max = fields.nullable_integer("step_max", 1..=STEP_MAX)?;
     let max_id = fields.big_integer("max_id", 1..=ID_END)?;
     let description = description(&mut fields)?;
-    let rate_limit = rate_limit(&mut fields)?;
+    let rate_limit = fields.nullable_integer("rate_limit", 1..=RATE_LIMIT_MAX)?;
     let frozen = fields.flag("frozen")?;
     let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
@@ -128,17 +127,6 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) fn step(fields: &mut Fields) -> Result<Option<u32>, Problem> {
-    let step = fields.integer("step", 1..=u64::from(STEP_MAX))?;
-    Ok(step.and_then(|step| u32::try_from(step).ok()))
-}
-
-/// A bound of grabs, where one was given: `Some(None)` for null.
-fn step_max(fields: &mut Fields) -> Result<Option<Option<u32>>, Problem> {
-    let step_max = fields.nullable_integer("step_max", 1..=u64::from(STEP_MAX))?;
-    Ok(step_max.map(|step_max| step_max.and_then(|step_max| u32::try_from(step_max).ok())))
-}
-
 pub(super) fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
     let text = fields.text("description")?;
     if text.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
@@ -146,12 +134,6 @@ pub(super) fn description(fields: &mut Fields) -> Result<Option<String>, Problem
         return Err(Problem::invalid("description", bound));
     }
     Ok(text)
-}
-
-/// A rate limit, where one was given: `Some(None)` for null.
-fn rate_limit(fields: &mut Fields) -> Result<Option<Option<u32>>, Problem> {
-    let rate = fields.nullable_integer("rate_limit", 1..=u64::from(RATE_LIMIT_MAX))?;
-    Ok(rate.map(|rate| rate.and_then(|rate| u32::try_from(rate).ok())))
 }
 
 pub(super) fn consistency(query: &mut Query<'_>) -> Result<Consistency, Problem> {
