@@ -11,6 +11,7 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
 use ring::digest::{SHA256, digest};
 
 use crate::text::fingerprints::hex;
@@ -58,21 +59,18 @@ impl File {
         let known = asked.get_all(IF_NONE_MATCH).iter().any(|tags| {
             tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| tag.trim() == self.tag))
         });
-        let mut answer = match known {
-            true => Response::new(Body::empty()),
-            false => Response::new(Body::from(self.text)),
+        let (status, body) = match known {
+            true => (StatusCode::NOT_MODIFIED, Body::empty()),
+            false => (StatusCode::OK, Body::from(self.text)),
         };
-        if known {
-            *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        }
-        let headers = answer.headers_mut();
-        headers.insert(ETAG, self.tag.clone());
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        answer
+        let headers = [
+            (CACHE_CONTROL, "no-cache"),
+            (CONTENT_TYPE, self.media_type),
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+        ];
+        (status, [(ETAG, self.tag.clone())], headers, body).into_response()
     }
 }
 

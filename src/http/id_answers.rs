@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::ALLOW;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, Response};
+use axum::http::{Method, Response};
 use axum::response::IntoResponse;
 use http_body_util::BodyExt;
 use mintleaf_core::shape::Shape;
@@ -103,9 +103,7 @@ impl IdAnswers {
         if request.path.is_leafs() && head.method == Method::OPTIONS {
             return legacy::options(methods);
         }
-        let mut response = Problem::method_not_allowed().into_response();
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-        response
+        ([(ALLOW, methods)], Problem::method_not_allowed()).into_response()
     }
 
     async fn answer(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {

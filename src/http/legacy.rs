@@ -13,6 +13,7 @@ use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, Response};
+use axum::response::IntoResponse;
 use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use mintleaf_core::shape::id_text::IdText;
 
@@ -62,9 +63,7 @@ pub(super) fn may_be_rounded(id: &[u8]) -> bool {
 
 /// The answer to OPTIONS: the methods that a path takes.
 pub(super) fn options(methods: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-    response
+    [(ALLOW, methods)].into_response()
 }
 
 #[cfg(test)]

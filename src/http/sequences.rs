@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, Response, Uri};
+use axum::http::{HeaderMap, HeaderName, Response, Uri};
 use axum::response::IntoResponse;
 use serde::Serialize;
 
@@ -54,13 +54,10 @@ pub(super) async fn head(
     State(service): Ids,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response<Body>, Problem> {
+) -> Result<[(HeaderName, &'static str); 1], Problem> {
     let (of, wanted) = asked(&uri, &headers)?;
     service.could_take_of_key(&KeyRequest { of, count: wanted.count }).await?;
-    let mut response = Response::new(Body::empty());
-    let media_type = HeaderValue::from_static(wanted.content_type());
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
-    Ok(response)
+    Ok([(CONTENT_TYPE, wanted.content_type())])
 }
 
 pub(super) async fn last(State(service): Ids, uri: Uri) -> Result<Json<LastBody>, Problem> {

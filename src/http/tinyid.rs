@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use serde::Serialize;
@@ -105,7 +105,7 @@ async fn answer(
     Extension(JudgedBy(tokens)): Extension<JudgedBy>,
     Extension(budget): Extension<OriginBudget>,
     request: Request,
-) -> Response<Body> {
+) -> Response {
     let (head, body) = request.into_parts();
     let call = Call::at(head.uri.path());
     let asked = Asked { services: &services, tokens: tokens.as_deref(), budget: &budget, call };
@@ -113,7 +113,7 @@ async fn answer(
 }
 
 /// The head of an answer, which is the same for all; it takes nothing.
-async fn head(head: Parts) -> Response<Body> {
+async fn head(head: Parts) -> Response {
     Call::at(head.uri.path()).response(Vec::new())
 }
 
@@ -126,7 +126,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn outcome(&self, head: &Parts, body: Body) -> Result<Response<Body>, Failure> {
+    async fn outcome(&self, head: &Parts, body: Body) -> Result<Response, Failure> {
         let parameters = Parameters::read(head, body).await?;
         let tag = parameters.text("bizType").unwrap_or_default();
         self.judge(head, &parameters, &tag)?;
@@ -230,17 +230,15 @@ impl Call {
         Err(Problem::invalid_argument(fault).into())
     }
 
-    fn response(self, body: Vec<u8>) -> Response<Body> {
+    fn response(self, body: Vec<u8>) -> Response {
         let media_type = match self.is_simple {
             true => "text/plain;charset=UTF-8",
             false => "application/json;charset=UTF-8",
         };
-        let mut response = Response::new(Body::from(body));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        response
+        ([(CONTENT_TYPE, media_type)], Body::from(body)).into_response()
     }
 
-    fn failed(self, failure: &Failure) -> Response<Body> {
+    fn failed(self, failure: &Failure) -> Response {
         let Failure { code, ref message, counted } = *failure;
         let body = match self.is_simple {
             true => Vec::new(),

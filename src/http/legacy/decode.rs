@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
@@ -48,17 +48,17 @@ pub(in crate::http) async fn decode(
             Ok((parts.map_or(not_an_id, leaf_parts), media_type))
         }
     };
-    let response = match answered {
+    match answered {
         Ok((decoded, media_type)) => {
             // Strings always serialize.
-            let body = Bytes::from(serde_json::to_vec(&decoded).unwrap_or_default());
-            let mut response = Response::new(body);
-            response.headers_mut().insert(CONTENT_TYPE, media_type);
-            response
+            let body = serde_json::to_vec(&decoded).unwrap_or_default();
+            ([(CONTENT_TYPE, media_type)], Body::from(body)).into_response()
         }
-        Err(failure) => failure.answer(&head.headers, asked_path(&head), service.now_ms()),
-    };
-    response.map(Body::from)
+        Err(failure) => {
+            let path = asked_path(&head);
+            failure.answer(&head.headers, path, service.now_ms()).map(Body::from)
+        }
+    }
 }
 
 fn leaf_parts(parts: IdParts) -> Decoded {
