@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use mintleaf_core::limits::DOUBLE_EXACT_MAX;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::access::authorization;
 use super::decimal;
@@ -62,34 +63,19 @@ struct Failure {
 
 /// An answer in JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
-    data: Option<Data>,
+struct Answer<'a, T> {
+    data: Option<T>,
     code: u16,
     message: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Data {
-    Ids(Vec<Number>),
-    Segment(Segment),
-}
-
-/// A number, or the same in quotes for readers that would round it.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Number {
-    Bare(u64),
-    Quoted(String),
 }
 
 /// Ids for a client to hand out: those above `current_id` up to `max_id`. It asks for more from `loading_id` on.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Segment {
-    max_id: Number,
-    loading_id: Number,
-    current_id: Number,
+    max_id: Value,
+    loading_id: Value,
+    current_id: Value,
     delta: u8,
     remainder: u8,
 }
@@ -183,9 +169,7 @@ impl Asked<'_> {
         if !self.call.is_segment {
             return match self.call.is_simple {
                 true => Ok(joined(ids)),
-                false => {
-                    Ok(json(Data::Ids(ids.map(|id| self.number(id)).collect::<Result<_, _>>()?)))
-                }
+                false => ids.map(|id| self.number(id)).collect::<Result<Vec<_>, _>>().map(json),
             };
         }
         let [range] = &taken.numbers[..] else {
@@ -198,17 +182,17 @@ impl Asked<'_> {
         }
         let [max_id, loading_id, current_id] = [last, loading, current].map(|id| self.number(id));
         let (max_id, loading_id, current_id) = (max_id?, loading_id?, current_id?);
-        Ok(json(Data::Segment(Segment { max_id, loading_id, current_id, delta: 1, remainder: 0 })))
+        Ok(json(Segment { max_id, loading_id, current_id, delta: 1, remainder: 0 }))
     }
 
-    /// A number in JSON, as the node gives ids that a double does not hold.
-    fn number(&self, id: u64) -> Result<Number, Failure> {
+    /// A number in JSON; one that readers would round, because a double does not hold it, as the node gives those.
+    fn number(&self, id: u64) -> Result<Value, Failure> {
         match self.services.json_numbers {
-            JsonNumbers::Quote if id > DOUBLE_EXACT_MAX => Ok(Number::Quoted(id.to_string())),
+            JsonNumbers::Quote if id > DOUBLE_EXACT_MAX => Ok(id.to_string().into()),
             JsonNumbers::Refuse if id > DOUBLE_EXACT_MAX => {
                 Err(Problem::json_number_too_large().into())
             }
-            _ => Ok(Number::Bare(id)),
+            _ => Ok(id.into()),
         }
     }
 }
@@ -243,7 +227,10 @@ impl Call {
         let body = match self.is_simple {
             true => Vec::new(),
             // Strings and numbers always serialize.
-            false => serde_json::to_vec(&Answer { data: None, code, message }).unwrap_or_default(),
+            false => {
+                let answer = Answer { data: None::<()>, code, message };
+                serde_json::to_vec(&answer).unwrap_or_default()
+            }
         };
         let mut response = self.response(body);
         response.extensions_mut().insert(FailedWith(counted));
@@ -291,7 +278,7 @@ fn joined(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     out
 }
 
-fn json(data: Data) -> Vec<u8> {
+fn json<T: Serialize>(data: T) -> Vec<u8> {
     // Strings and numbers always serialize.
     serde_json::to_vec(&Answer { data: Some(data), code: OK, message: "" }).unwrap_or_default()
 }
