@@ -166,7 +166,7 @@ impl IdAnswers {
         let wanted = request.listed()?;
         let shape = tag.and_then(|tag| self.ids.shape(tag));
         if let Some(shape) = &shape {
-            wanted.check(shape)?;
+            wanted.check(shape.has_consecutive_ids())?;
         }
         let reserved = self.reserve(tag, wanted, shape.as_deref())?;
         let taken = self.take(tag, wanted.count, is_head).await;

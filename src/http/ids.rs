@@ -26,20 +26,14 @@ const ID_BYTES_MAX: u64 = 19 + 3;
 /// Bytes of the longest range in a list, with what surrounds it.
 const RANGE_BYTES_MAX: u64 = 2 * 19 + r#"{"start":"","end":""},"#.len() as u64;
 
-/// The style of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct AnswerStyle {
-    /// Ranges of ids rather than a list of them.
-    ranges: bool,
-    /// Plain text rather than JSON.
-    text: bool,
-}
-
 /// How many ids a request asks for, and the style of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IdQuery {
     pub(super) count: u64,
-    style: AnswerStyle,
+    /// Ranges of ids rather than a list of them.
+    pub(super) is_ranges: bool,
+    /// Plain text rather than JSON.
+    pub(super) is_text: bool,
 }
 
 impl IdQuery {
@@ -48,37 +42,27 @@ impl IdQuery {
     /// # Errors
     /// `invalid_argument`, for any other parameter too.
     #[inline]
-    pub(super) fn of(query: Option<&str>, text: bool) -> Result<Self, Problem> {
+    pub(super) fn of(query: Option<&str>, is_text: bool) -> Result<Self, Problem> {
         match query {
-            None => Ok(Self { count: 1, style: AnswerStyle { ranges: false, text } }),
-            Some(query) => Self::parse(query, text),
+            None => Ok(Self { count: 1, is_ranges: false, is_text }),
+            Some(query) => Self::parse(query, is_text),
         }
     }
 
-    fn parse(query: &str, text: bool) -> Result<Self, Problem> {
+    fn parse(query: &str, is_text: bool) -> Result<Self, Problem> {
         let mut query = Query::parse(Some(query))?;
-        let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
-        let count_max = if ranges { RANGED_IDS_MAX } else { LISTED_IDS_MAX };
+        let format = query.choice("format", [("ids", false), ("ranges", true)])?;
+        let is_ranges = format.unwrap_or(false);
+        let count_max = if is_ranges { RANGED_IDS_MAX } else { LISTED_IDS_MAX };
         let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
         query.finish()?;
-        Ok(Self { count, style: AnswerStyle { ranges, text } })
+        Ok(Self { count, is_ranges, is_text })
     }
 
     /// Whether one id is asked for, and is answered as one without a query is.
     #[inline]
     pub(super) fn is_one(&self) -> bool {
-        self.count == 1 && !self.style.ranges
-    }
-
-    /// Whether ranges of ids are wanted rather than a list of them.
-    pub(super) fn is_ranges(&self) -> bool {
-        self.style.ranges
-    }
-
-    /// Whether ids come as text rather than JSON.
-    #[inline]
-    pub(super) fn is_text(&self) -> bool {
-        self.style.text
+        self.count == 1 && !self.is_ranges
     }
 
     /// The bytes of the answer at most, if that may be a long one. Its ids belong to `tag` or to no tag, and come in
@@ -98,23 +82,19 @@ impl IdQuery {
     }
 
     fn items_bytes_max(&self, run_min: u64) -> usize {
-        let items = match self.style.ranges {
+        let items = match self.is_ranges {
             true => (self.count.div_ceil(run_min) + 1) * RANGE_BYTES_MAX,
             false => self.count * ID_BYTES_MAX,
         };
         items as usize
     }
 
-    /// Checks whether this style suits ids of a tag of this shape.
+    /// Checks whether the style of the answer suits ids that are consecutive, or are not.
     ///
     /// # Errors
     /// `invalid_argument` for ranges of ids that are not consecutive: their ends say nothing of the rest.
-    pub(super) fn check(&self, shape: &Shape) -> Result<(), Problem> {
-        self.check_ranges(shape.has_consecutive_ids())
-    }
-
-    fn check_ranges(&self, has_consecutive_ids: bool) -> Result<(), Problem> {
-        if !self.style.ranges || has_consecutive_ids {
+    pub(super) fn check(&self, are_consecutive: bool) -> Result<(), Problem> {
+        if !self.is_ranges || are_consecutive {
             return Ok(());
         }
         Err(Problem::invalid("format", format_args!("must not be ranges: {NOT_CONSECUTIVE}")))
@@ -122,7 +102,7 @@ impl IdQuery {
 
     /// The same as [`long_bytes_max`](Self::long_bytes_max), for a tag of this shape, whose ids come in few runs.
     pub(super) fn long_bytes_max_shaped(&self, tag: Option<&str>, shape: &Shape) -> Option<usize> {
-        if self.style.ranges {
+        if self.is_ranges {
             return self.long_bytes_max(tag, RANGED_IDS_MAX);
         }
         let ids = self.count as usize * (IdText::json_bytes_max(&shape.format) + 1);
@@ -132,13 +112,15 @@ impl IdQuery {
 
     /// The content type of the answer.
     pub(super) fn content_type(&self) -> &'static str {
-        self.style.content_type()
+        if self.is_text { TEXT } else { JSON }
     }
 
     /// The content type as a header has it.
     #[inline]
     pub(super) fn media_type(&self) -> HeaderValue {
-        self.style.media_type()
+        const TEXT_TYPE: HeaderValue = HeaderValue::from_static(TEXT);
+        const JSON_TYPE: HeaderValue = HeaderValue::from_static(JSON);
+        if self.is_text { TEXT_TYPE } else { JSON_TYPE }
     }
 
     /// Writes the answer with these ids, of a tag or of none. `head` gets the length of the body and writes the head,
@@ -150,8 +132,8 @@ impl IdQuery {
         taken: &[Range<u64>],
         head: impl FnOnce(&mut Vec<u8>, usize),
     ) {
-        if self.style != (AnswerStyle { ranges: false, text: true }) {
-            let body = body(tag, None, taken, self.style);
+        if self.is_ranges || !self.is_text {
+            let body = self.body(tag, None, taken);
             head(out, body.len());
             return out.extend_from_slice(&body);
         }
@@ -174,12 +156,31 @@ impl IdQuery {
         text: Option<&IdText>,
         taken: &[Range<u64>],
     ) -> Result<Response<Bytes>, Problem> {
-        self.check_ranges(text.is_none_or(IdText::has_consecutive_ids))?;
-        let mut response = Response::new(Bytes::from(body(tag, text, taken, self.style)));
+        self.check(text.is_none_or(IdText::has_consecutive_ids))?;
+        let mut response = Response::new(Bytes::from(self.body(tag, text, taken)));
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, self.style.media_type());
+        headers.insert(CONTENT_TYPE, self.media_type());
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
+    }
+
+    /// The body, in one buffer that is large enough from the start for ids that are numbers.
+    fn body(&self, tag: Option<&str>, text: Option<&IdText>, taken: &[Range<u64>]) -> Vec<u8> {
+        let (items, item_bytes_max) = match self.is_ranges {
+            true => (taken.len() as u64, RANGE_BYTES_MAX),
+            false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
+        };
+        let items = (items * item_bytes_max) as usize + decimal::SLACK;
+        let frame = if text.is_some() { SHAPED_FRAME_BYTES } else { FRAME_BYTES };
+        let out = Vec::with_capacity(frame + tag.map_or(0, str::len) + items);
+        let mut body = Writer { out, digits: itoa::Buffer::new(), tag, text };
+        match (self.is_text, self.is_ranges) {
+            (true, true) => body.text_ranges(taken),
+            (true, false) => body.text_ids(taken),
+            (false, true) => body.json_ranges(taken),
+            (false, false) => body.json_ids(taken),
+        }
+        body.out
     }
 }
 
@@ -205,60 +206,16 @@ pub(super) fn wants_text(headers: &HeaderMap) -> bool {
 const TEXT: &str = "text/plain;charset=UTF-8";
 const JSON: &str = "application/json";
 
-impl AnswerStyle {
-    fn content_type(self) -> &'static str {
-        if self.text { TEXT } else { JSON }
-    }
-
-    #[inline]
-    fn media_type(self) -> HeaderValue {
-        const TEXT_TYPE: HeaderValue = HeaderValue::from_static(TEXT);
-        const JSON_TYPE: HeaderValue = HeaderValue::from_static(JSON);
-        if self.text { TEXT_TYPE } else { JSON_TYPE }
-    }
-}
-
-fn body(
-    tag: Option<&str>,
-    text: Option<&IdText>,
-    taken: &[Range<u64>],
-    style: AnswerStyle,
-) -> Vec<u8> {
-    let mut body = Writer::new(tag, text, taken, style);
-    match style {
-        AnswerStyle { text: true, ranges: true } => body.text_ranges(taken),
-        AnswerStyle { text: true, ranges: false } => body.text_ids(taken),
-        AnswerStyle { text: false, ranges: true } => body.json_ranges(tag, taken),
-        AnswerStyle { text: false, ranges: false } => body.json_ids(tag, taken),
-    }
-    body.out
-}
-
-/// Writes a body into one buffer, which is large enough from the start for ids that are numbers.
+/// Writes a body.
 struct Writer<'a> {
     out: Vec<u8>,
     digits: itoa::Buffer,
+    tag: Option<&'a str>,
     /// What makes the ids of a shaped tag.
     text: Option<&'a IdText>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(
-        tag: Option<&str>,
-        text: Option<&'a IdText>,
-        taken: &[Range<u64>],
-        style: AnswerStyle,
-    ) -> Self {
-        let (items, item_bytes_max) = match style.ranges {
-            true => (taken.len() as u64, RANGE_BYTES_MAX),
-            false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
-        };
-        let items = (items * item_bytes_max) as usize + decimal::SLACK;
-        let frame = if text.is_some() { SHAPED_FRAME_BYTES } else { FRAME_BYTES };
-        let capacity = frame + tag.map_or(0, str::len) + items;
-        Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new(), text }
-    }
-
+impl Writer<'_> {
     fn raw(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
@@ -267,9 +224,9 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(self.digits.format(number).as_bytes());
     }
 
-    fn head(&mut self, tag: Option<&str>) {
+    fn head(&mut self) {
         self.raw("{");
-        if let Some(tag) = tag {
+        if let Some(tag) = self.tag {
             self.raw(r#""tag":"#);
             // A string always serializes, and writing to a `Vec` cannot fail.
             let _ = serde_json::to_writer(&mut self.out, tag);
@@ -286,8 +243,8 @@ impl<'a> Writer<'a> {
         self.raw(if self.text.is_some() { r#"],"lease":false}"# } else { "]}" });
     }
 
-    fn json_ids(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
-        self.head(tag);
+    fn json_ids(&mut self, taken: &[Range<u64>]) {
+        self.head();
         self.raw(r#""ids":["#);
         for range in taken.iter().cloned() {
             match self.text {
@@ -304,8 +261,8 @@ impl<'a> Writer<'a> {
         self.end();
     }
 
-    fn json_ranges(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
-        self.head(tag);
+    fn json_ranges(&mut self, taken: &[Range<u64>]) {
+        self.head();
         self.raw(r#""ranges":["#);
         for (at, range) in taken.iter().enumerate() {
             self.raw(if at == 0 { r#"{"start":""# } else { r#",{"start":""# });
@@ -352,13 +309,14 @@ mod tests {
         tag: Option<&str>,
         text: Option<&IdText>,
         taken: &[Range<u64>],
-        style: AnswerStyle,
+        [is_ranges, is_text]: [bool; 2],
     ) -> String {
-        String::from_utf8(body(tag, text, taken, style)).unwrap()
+        let wanted = IdQuery { count: 1, is_ranges, is_text };
+        String::from_utf8(wanted.body(tag, text, taken)).unwrap()
     }
 
     fn of_tag(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
-        written(Some("a\"b"), None, taken, AnswerStyle { ranges, text })
+        written(Some("a\"b"), None, taken, [ranges, text])
     }
 
     #[test]
@@ -369,7 +327,7 @@ mod tests {
             of_tag(&taken, true, false),
             r#"{"tag":"a\"b","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}]}"#
         );
-        let tagless = written(None, None, &taken, AnswerStyle { ranges: false, text: false });
+        let tagless = written(None, None, &taken, [false, false]);
         assert_eq!(tagless, r#"{"ids":["1","2","10"]}"#);
         assert_eq!(of_tag(&taken, false, true), "1\n2\n10\n");
         assert_eq!(of_tag(&taken, true, true), "1-3\n10-11\n");
@@ -380,10 +338,8 @@ mod tests {
         let format = Some(TextFormat::parse("\"{period}-{id:03}").unwrap());
         let text = IdText::new(&Shape { format, ..Shape::default() }, Some(PeriodNumber(2026)));
         let taken = [1..3, 10..11];
-        let shaped = |ranges, as_text| {
-            let style = AnswerStyle { ranges, text: as_text };
-            written(Some("a\"b"), Some(&text), &taken, style)
-        };
+        let shaped =
+            |ranges, as_text| written(Some("a\"b"), Some(&text), &taken, [ranges, as_text]);
         assert_eq!(
             shaped(false, false),
             r#"{"tag":"a\"b","period":"2026","ids":["\"2026-001","\"2026-002","\"2026-010"],"lease":false}"#
@@ -395,9 +351,8 @@ mod tests {
         assert_eq!(shaped(false, true), "\"2026-001\n\"2026-002\n\"2026-010\n");
         assert_eq!(shaped(true, true), "1-3\n10-11\n");
         let bare = IdText::new(&Shape::default(), None);
-        let style = AnswerStyle { ranges: false, text: false };
         assert_eq!(
-            written(Some("a"), Some(&bare), slice::from_ref(&only(7)), style),
+            written(Some("a"), Some(&bare), slice::from_ref(&only(7)), [false, false]),
             r#"{"tag":"a","ids":["7"],"lease":false}"#
         );
     }

@@ -42,9 +42,9 @@ pub(super) async fn take(
         None => None,
     };
     let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
-    let answer = match wanted.is_text() {
+    let answer = match wanted.is_text {
         true => wanted.answer(None, None, std::slice::from_ref(&numbers))?.map(Body::from),
-        false => Json(SequenceBody::of(tag, key, numbers, wanted.is_ranges())).into_response(),
+        false => Json(SequenceBody::of(tag, key, numbers, wanted.is_ranges)).into_response(),
     };
     Ok(hold(&budget, reserved, answer).await)
 }
@@ -133,7 +133,7 @@ mod tests {
         let wanted = IdQuery::of(Some("count=10000"), false).unwrap();
         let numbers = u64::MAX / 2 - wanted.count..u64::MAX / 2;
         let reserved = wanted.long_bytes_max_of_key(&tag, &key).unwrap();
-        let body = SequenceBody::of(tag, key, numbers, wanted.is_ranges());
+        let body = SequenceBody::of(tag, key, numbers, wanted.is_ranges);
         let length = serde_json::to_vec(&body).unwrap().len();
         assert!(length <= reserved && reserved < 2 * length, "{length} of {reserved}");
     }

@@ -67,8 +67,8 @@ impl AnswerTemplate {
             Form::Bare(Some(media_type)) => self.content_type = media_type.clone(),
             Form::Listed(Ok(wanted)) => {
                 self.content_type = wanted.media_type();
-                self.behind = if wanted.is_text() { "\n" } else { "\"]}" };
-                if !wanted.is_text() {
+                self.behind = if wanted.is_text { "\n" } else { "\"]}" };
+                if !wanted.is_text {
                     self.begin_json((request.path == IdPath::Segment).then_some(&request.tag));
                 }
             }
