@@ -1,6 +1,7 @@
 //! Ids as version 1 writes them: as JSON strings, as ranges, or as text; those of a tag, and snowflake ids.
 
 use std::ops::Range;
+use std::slice;
 
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
@@ -133,7 +134,7 @@ impl IdQuery {
         head: impl FnOnce(&mut Vec<u8>, usize),
     ) {
         if self.is_ranges || !self.is_text {
-            let body = self.body(tag, None, taken);
+            let body = self.body(tag, None, None, taken);
             head(out, body.len());
             return out.extend_from_slice(&body);
         }
@@ -157,23 +158,35 @@ impl IdQuery {
         taken: &[Range<u64>],
     ) -> Result<Response<Bytes>, Problem> {
         self.check(text.is_none_or(IdText::has_consecutive_ids))?;
-        let mut response = Response::new(Bytes::from(self.body(tag, text, taken)));
+        let mut response = Response::new(Bytes::from(self.body(tag, None, text, taken)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, self.media_type());
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
     }
 
+    /// The body of the answer with these numbers of a key of a tag.
+    pub(super) fn body_of_key(&self, tag: &str, key: &str, numbers: Range<u64>) -> Vec<u8> {
+        self.body(Some(tag), Some(key), None, slice::from_ref(&numbers))
+    }
+
     /// The body, in one buffer that is large enough from the start for ids that are numbers.
-    fn body(&self, tag: Option<&str>, text: Option<&IdText>, taken: &[Range<u64>]) -> Vec<u8> {
+    fn body(
+        &self,
+        tag: Option<&str>,
+        key: Option<&str>,
+        text: Option<&IdText>,
+        taken: &[Range<u64>],
+    ) -> Vec<u8> {
         let (items, item_bytes_max) = match self.is_ranges {
             true => (taken.len() as u64, RANGE_BYTES_MAX),
             false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
         };
         let items = (items * item_bytes_max) as usize + decimal::SLACK;
-        let frame = if text.is_some() { SHAPED_FRAME_BYTES } else { FRAME_BYTES };
-        let out = Vec::with_capacity(frame + tag.map_or(0, str::len) + items);
-        let mut body = Writer { out, digits: itoa::Buffer::new(), tag, text };
+        let frame = if text.is_some() || key.is_some() { SHAPED_FRAME_BYTES } else { FRAME_BYTES };
+        let names = tag.map_or(0, str::len) + key.map_or(0, str::len);
+        let out = Vec::with_capacity(frame + names + items);
+        let mut body = Writer { out, digits: itoa::Buffer::new(), tag, key, text };
         match (self.is_text, self.is_ranges) {
             (true, true) => body.text_ranges(taken),
             (true, false) => body.text_ids(taken),
@@ -211,6 +224,7 @@ struct Writer<'a> {
     out: Vec<u8>,
     digits: itoa::Buffer,
     tag: Option<&'a str>,
+    key: Option<&'a str>,
     /// What makes the ids of a shaped tag.
     text: Option<&'a IdText>,
 }
@@ -226,11 +240,13 @@ impl Writer<'_> {
 
     fn head(&mut self) {
         self.raw("{");
-        if let Some(tag) = self.tag {
-            self.raw(r#""tag":"#);
-            // A string always serializes, and writing to a `Vec` cannot fail.
-            let _ = serde_json::to_writer(&mut self.out, tag);
-            self.raw(",");
+        for (member, name) in [(r#""tag":"#, self.tag), (r#""key":"#, self.key)] {
+            if let Some(name) = name {
+                self.raw(member);
+                // A string always serializes, and writing to a `Vec` cannot fail.
+                let _ = serde_json::to_writer(&mut self.out, name);
+                self.raw(",");
+            }
         }
         if let Some(period) = self.text.and_then(IdText::period) {
             self.raw(r#""period":""#);
@@ -240,7 +256,9 @@ impl Writer<'_> {
     }
 
     fn end(&mut self) {
-        self.raw(if self.text.is_some() { r#"],"lease":false}"# } else { "]}" });
+        // Ids of a shaped tag and numbers of a key are for the call that asked, and not for later use.
+        let is_lease = self.text.is_none() && self.key.is_none();
+        self.raw(if is_lease { "]}" } else { r#"],"lease":false}"# });
     }
 
     fn json_ids(&mut self, taken: &[Range<u64>]) {
@@ -299,8 +317,6 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use mintleaf_core::shape::{PeriodNumber, TextFormat};
 
     use super::*;
@@ -312,7 +328,7 @@ mod tests {
         [is_ranges, is_text]: [bool; 2],
     ) -> String {
         let wanted = IdQuery { count: 1, is_ranges, is_text };
-        String::from_utf8(wanted.body(tag, text, taken)).unwrap()
+        String::from_utf8(wanted.body(tag, None, text, taken)).unwrap()
     }
 
     fn of_tag(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
@@ -355,6 +371,23 @@ mod tests {
             written(Some("a"), Some(&bare), slice::from_ref(&only(7)), [false, false]),
             r#"{"tag":"a","ids":["7"],"lease":false}"#
         );
+    }
+
+    #[test]
+    fn numbers_of_a_key_are_written_in_every_style() {
+        let of_key = |is_ranges, is_text| {
+            let wanted = IdQuery { count: 2, is_ranges, is_text };
+            String::from_utf8(wanted.body_of_key("a\"b", "\u{1}订", 7..9)).unwrap()
+        };
+        assert_eq!(
+            of_key(false, false),
+            r#"{"tag":"a\"b","key":"\u0001订","ids":["7","8"],"lease":false}"#
+        );
+        assert_eq!(
+            of_key(true, false),
+            r#"{"tag":"a\"b","key":"\u0001订","ranges":[{"start":"7","end":"9"}],"lease":false}"#
+        );
+        assert_eq!((of_key(false, true), of_key(true, true)), ("7\n8\n".into(), "7-9\n".into()));
     }
 
     #[test]

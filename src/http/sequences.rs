@@ -1,6 +1,6 @@
 //! `/v1/sequence/{tag}/{key}`: numbers of a key, and the last of them.
 
-use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use axum::Json;
@@ -43,8 +43,11 @@ pub(super) async fn take(
     };
     let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
     let answer = match wanted.is_text {
-        true => wanted.answer(None, None, std::slice::from_ref(&numbers))?.map(Body::from),
-        false => Json(SequenceBody::of(tag, key, numbers, wanted.is_ranges)).into_response(),
+        true => wanted.answer(None, None, slice::from_ref(&numbers))?.map(Body::from),
+        false => {
+            let body = wanted.body_of_key(&tag, &key, numbers);
+            ([(CONTENT_TYPE, wanted.content_type())], Body::from(body)).into_response()
+        }
     };
     Ok(hold(&budget, reserved, answer).await)
 }
@@ -82,40 +85,6 @@ pub(super) fn name(uri: &Uri) -> Result<KeyName, Problem> {
     Ok(KeyName::parse(&tag, &key)?)
 }
 
-/// Numbers of a key in answers. They are not for later use: another caller may get higher ones at any time.
-#[derive(Serialize)]
-struct SequenceBody {
-    tag: String,
-    key: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ids: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ranges: Option<[RangeBody; 1]>,
-    lease: bool,
-}
-
-impl SequenceBody {
-    fn of(tag: String, key: String, numbers: Range<u64>, as_range: bool) -> Self {
-        let (ids, ranges) = match as_range {
-            true => (None, Some([RangeBody::of(&numbers)])),
-            false => (Some(numbers.map(|number| number.to_string()).collect()), None),
-        };
-        Self { tag, key, ids, ranges, lease: false }
-    }
-}
-
-#[derive(Serialize)]
-struct RangeBody {
-    start: String,
-    end: String,
-}
-
-impl RangeBody {
-    fn of(numbers: &Range<u64>) -> Self {
-        Self { start: numbers.start.to_string(), end: numbers.end.to_string() }
-    }
-}
-
 /// The last number of a key in answers.
 #[derive(Serialize)]
 pub(super) struct LastBody {
@@ -133,8 +102,7 @@ mod tests {
         let wanted = IdQuery::of(Some("count=10000"), false).unwrap();
         let numbers = u64::MAX / 2 - wanted.count..u64::MAX / 2;
         let reserved = wanted.long_bytes_max_of_key(&tag, &key).unwrap();
-        let body = SequenceBody::of(tag, key, numbers, wanted.is_ranges);
-        let length = serde_json::to_vec(&body).unwrap().len();
+        let length = wanted.body_of_key(&tag, &key, numbers).len();
         assert!(length <= reserved && reserved < 2 * length, "{length} of {reserved}");
     }
 }
