@@ -48,7 +48,29 @@ pub(super) enum IdPath {
 impl IdPath {
     /// The id path that a path is, if it is one.
     pub(super) fn of(path: &str) -> Option<Self> {
-        IdTarget::read(path, None).map(|target| target.path)
+        Self::read(path).map(|(id_path, _)| id_path)
+    }
+
+    /// The id path that a path is, if it is one, and the tag or the key that it names, its escapes undone; that is empty
+    /// where the path names none that can be read.
+    #[inline]
+    pub(super) fn read(path: &str) -> Option<(Self, Cow<'_, str>)> {
+        let (id_path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
+            (Self::LeafSegment, raw)
+        } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
+            (Self::LeafSnowflake, raw)
+        } else if let Some(raw) = path.strip_prefix(SEGMENT) {
+            (Self::Segment, raw)
+        } else if path == SNOWFLAKE {
+            return Some((Self::Snowflake, Cow::Borrowed("")));
+        } else {
+            return None;
+        };
+        match path_segment::decode(raw) {
+            Some(tag) => Some((id_path, tag)),
+            None if raw.is_empty() || raw.contains('/') => None,
+            None => Some((id_path, Cow::Borrowed(""))),
+        }
     }
 
     /// Whether it is one of Leaf's, which have one id for an answer and ignore a query.
@@ -79,38 +101,6 @@ impl IdPath {
     }
 }
 
-/// The path and the query of a request for ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct IdTarget<'a> {
-    pub(super) path: IdPath,
-    /// The tag or the key, its escapes undone; empty where the path names none that can be read.
-    pub(super) tag: Cow<'a, str>,
-    pub(super) query: Option<&'a str>,
-}
-
-impl<'a> IdTarget<'a> {
-    /// Reads a path and a query; `None` when this is not a path of ids.
-    #[inline]
-    pub(super) fn read(path: &'a str, query: Option<&'a str>) -> Option<Self> {
-        let (path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
-            (IdPath::LeafSegment, raw)
-        } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
-            (IdPath::LeafSnowflake, raw)
-        } else if let Some(raw) = path.strip_prefix(SEGMENT) {
-            (IdPath::Segment, raw)
-        } else if path == SNOWFLAKE {
-            return Some(Self { path: IdPath::Snowflake, tag: Cow::Borrowed(""), query });
-        } else {
-            return None;
-        };
-        match path_segment::decode(raw) {
-            Some(tag) => Some(Self { path, tag, query }),
-            None if raw.is_empty() || raw.contains('/') => None,
-            None => Some(Self { path, tag: Cow::Borrowed(""), query }),
-        }
-    }
-}
-
 /// What the headers of a request say about its answer. They are judged once for all requests with the same headers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AcceptedType {
@@ -124,12 +114,6 @@ impl AcceptedType {
     /// Reads what a client accepts.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         Self { text: ids::wants_text(headers), bare: bare_type(headers) }
-    }
-}
-
-impl Default for AcceptedType {
-    fn default() -> Self {
-        Self { text: false, bare: Some(BARE_ID) }
     }
 }
 
@@ -218,12 +202,12 @@ pub(super) struct IdRequest<T> {
 impl<'a> IdRequest<Cow<'a, str>> {
     /// Reads a request whose path is in its own spelling; `None` when it asks for no ids.
     pub(super) fn read(uri: &'a Uri, headers: &HeaderMap) -> Option<Self> {
-        let IdTarget { path, tag, query } = IdTarget::read(uri.path(), uri.query())?;
+        let (path, tag) = IdPath::read(uri.path())?;
         let wish = match path.is_leafs() {
             true => AcceptedType { text: false, bare: bare_type(headers) },
             false => AcceptedType { text: ids::wants_text(headers), bare: None },
         };
-        Some(Self { path, tag, form: Form::of(path, query, &wish) })
+        Some(Self { path, tag, form: Form::of(path, uri.query(), &wish) })
     }
 
     /// The same request, which owns its tag.

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 use httparse::Status;
 
-use crate::http::id_request::{AcceptedType, Form, IdDemand, IdPath, IdRequest, IdTarget};
+use crate::http::id_request::{AcceptedType, Form, IdDemand, IdPath, IdRequest};
 use crate::http::pieces::{are_same, begin_with};
 use crate::http::routes::{self, Route};
 use crate::http::{access, host};
@@ -62,7 +62,7 @@ impl Default for PlainRequest {
             block_start: 0,
             block: 0,
             head: Request::new(()).into_parts().0,
-            wish: AcceptedType::default(),
+            wish: AcceptedType::of(&HeaderMap::new()),
             request: IdRequest {
                 path: IdPath::LeafSegment,
                 tag: String::new(),
@@ -97,7 +97,7 @@ impl PlainRequest {
             Some((path, query)) => (path, Some(query)),
             None => (path, None),
         };
-        let target = IdTarget::read(path, query).ok_or(ReadOutcome::Unsupported)?;
+        let (id_path, tag) = IdPath::read(path).ok_or(ReadOutcome::Unsupported)?;
         let block_start = path_end + VERSION.len();
         let block = &bytes[block_start..];
         let known = &self.bytes[self.block_start..];
@@ -113,10 +113,10 @@ impl PlainRequest {
         if block_start + length > PLAIN_HEAD_BYTES_MAX {
             return Err(ReadOutcome::Unsupported);
         }
-        self.request.path = target.path;
-        self.request.form = Form::of(target.path, query, &self.wish);
+        self.request.path = id_path;
+        self.request.form = Form::of(id_path, query, &self.wish);
         self.request.tag.clear();
-        self.request.tag.push_str(&target.tag);
+        self.request.tag.push_str(&tag);
         self.bytes.clear();
         self.bytes.extend_from_slice(&bytes[..block_start + length]);
         (self.path_end, self.block_start) = (path_end, block_start);

@@ -1,8 +1,7 @@
 use super::*;
 
 fn read<'a>(target: &'a str) -> Option<(IdPath, Cow<'a, str>)> {
-    let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
-    IdTarget::read(path, query).map(|target| (target.path, target.tag))
+    IdPath::read(target.split('?').next()?)
 }
 
 fn bare(accept: Option<&str>) -> Option<String> {
