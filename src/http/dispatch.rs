@@ -39,13 +39,24 @@ use crate::limits::SLOW_REQUEST_MAX;
 use crate::metrics::{Mode, Protocol};
 use crate::service::{IdService, Services};
 
+/// The body of a request.
+pub(super) trait RequestBody:
+    HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static
+{
+}
+
+impl<B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static> RequestBody
+    for B
+{
+}
+
 /// An answer, whose body is ready or comes from the router.
 pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;
 
 /// Answers requests, one after another on each connection; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
-    ids: IdAnswers,
+    pub(super) id_answers: IdAnswers,
     router: TowerToHyperService<Router>,
     access: Access,
     failures: FailureLog,
@@ -56,16 +67,16 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// A dispatch over these services, behind these doors.
     pub(crate) fn new(services: Services, doors: AccessPolicy) -> Self {
-        let ids = IdAnswers::new(&services);
+        let id_answers = IdAnswers::new(&services);
         let router = TowerToHyperService::new(router(services));
         let (failures, failures_for_ids) = Default::default();
-        Self { ids, router, access: Access::new(doors), failures, failures_for_ids }
+        Self { id_answers, router, access: Access::new(doors), failures, failures_for_ids }
     }
 
     /// The same dispatch for one connection. `address` is that of the other end, if it is known.
     pub(super) fn for_connection(self, address: Option<IpAddr>) -> Self {
         let is_local = address.is_some_and(|address| address.to_canonical().is_loopback());
-        Self { access: self.access.from(is_local), ids: self.ids.at(address), ..self }
+        Self { access: self.access.from(is_local), id_answers: self.id_answers.at(address), ..self }
     }
 
     /// The tokens of the node's auth file, if it has one.
@@ -84,26 +95,17 @@ impl Dispatch {
         }
     }
 
-    /// Whether the dispatch must look at each id of this path before it is sent.
-    #[inline]
-    pub(super) fn guards_numbers(&self, path: IdPath) -> bool {
-        self.ids.guards_numbers(path)
-    }
-
     /// The ids that the fast path takes.
     pub(super) fn ids(&self) -> &IdService {
-        self.ids.service()
+        &self.id_answers.ids
     }
 
     /// The budget for answers that clients have not read yet, as the client of this connection has it.
     pub(super) fn answers(&self) -> &OriginBudget {
-        self.ids.budget()
+        &self.id_answers.budget
     }
 
-    async fn ask_router<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
-    {
+    async fn ask_router(&self, request: Request<impl RequestBody>) -> Response<Body> {
         let answer = self.router.call(request);
         match tokio::time::timeout(SLOW_REQUEST_MAX, answer).await {
             Ok(Ok(response)) => response,
@@ -111,10 +113,7 @@ impl Dispatch {
         }
     }
 
-    async fn routed<B>(self, mut head: Parts, body: B) -> DispatchResponse
-    where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static,
-    {
+    async fn routed(self, mut head: Parts, body: impl RequestBody) -> DispatchResponse {
         let began = Instant::now();
         let path = spelling::asked_path(&head).to_owned();
         let method = head.method.clone();
@@ -143,19 +142,16 @@ impl Dispatch {
     }
 
     /// Answers a request for ids that may have to wait, or that asks in a way that gives none.
-    pub(super) async fn waited<B>(
+    pub(super) async fn waited(
         &self,
         request: &IdRequest<String>,
         head: &Parts,
-        body: B,
-    ) -> Response<Body>
-    where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
-    {
+        body: impl RequestBody,
+    ) -> Response<Body> {
         let began = Instant::now();
         // Leaf ignores the body. The dispatch still reads it off, because the next request comes behind it.
         let is_read = body::read_off(body).await;
-        let response = self.ids.waited(request, head).await;
+        let response = self.id_answers.waited(request, head).await;
         let (mode, path) = (request.path.mode(), spelling::asked_path(head));
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
         // Most requests have no line.
@@ -197,14 +193,11 @@ impl Dispatch {
 
     /// Answers a request. `caller` is the sender of the connection's requests.
     #[inline]
-    pub(super) fn call<B>(
+    pub(super) fn call(
         &self,
         caller: &mut Caller,
-        request: Request<B>,
-    ) -> ResponseFuture<DispatchResponse>
-    where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + Unpin + 'static,
-    {
+        request: Request<impl RequestBody>,
+    ) -> ResponseFuture<DispatchResponse> {
         let (mut head, body) = request.into_parts();
         spelling::normalize(&mut head);
         if let Some(refusal) = self.refusal(&head, caller) {
@@ -220,7 +213,7 @@ impl Dispatch {
         if let Some(asked) = IdRequest::read(&head.uri, &head.headers) {
             let takes = asked.path.takes_by(&head.method) && body.is_end_stream();
             let burst = self.ids().metrics().burst_begins();
-            if let Some(response) = takes.then(|| self.ids.held(&asked)).flatten() {
+            if let Some(response) = takes.then(|| self.id_answers.held(&asked)).flatten() {
                 if let Some(burst) = &burst {
                     self.ids().metrics().burst_answered(Protocol::Http, burst);
                 }

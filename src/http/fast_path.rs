@@ -137,7 +137,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             {
                 break AnswersEnd::ForDispatch;
             }
-            if self.dispatch.guards_numbers(self.request.request().path) {
+            if self.dispatch.id_answers.guards_numbers(self.request.request().path) {
                 break AnswersEnd::ForDispatch;
             }
             if let IdDemand::Segments(tag, wanted) = self.request.request().demand() {

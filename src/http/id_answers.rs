@@ -29,9 +29,10 @@ pub(super) const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;
 /// Answers the requests for ids of one connection after another; cheap to clone.
 #[derive(Clone)]
 pub(super) struct IdAnswers {
-    ids: Arc<IdService>,
+    pub(super) ids: Arc<IdService>,
     cluster: Arc<ClusterService>,
-    budget: OriginBudget,
+    /// The memory of answers that clients have not read yet, as this one has it.
+    pub(super) budget: OriginBudget,
     json_numbers: JsonNumbers,
 }
 
@@ -45,15 +46,6 @@ impl IdAnswers {
     /// The same for one connection, whose other end has this address, if it is known.
     pub(super) fn at(self, address: Option<IpAddr>) -> Self {
         Self { budget: self.budget.at(address), ..self }
-    }
-
-    pub(super) fn service(&self) -> &IdService {
-        &self.ids
-    }
-
-    /// The memory of answers that clients have not read yet, as this one has it.
-    pub(super) fn budget(&self) -> &OriginBudget {
-        &self.budget
     }
 
     /// Whether the answer depends on the id: some ids may be quoted or refused.
