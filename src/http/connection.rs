@@ -2,19 +2,18 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll};
 
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture, announce_end};
+use super::dispatch::{Dispatch, DispatchResponse, announce_end};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::unread_request;
 use super::write_buffer::{AttachedTransport, WriteBuffer};
@@ -63,26 +62,22 @@ pub(crate) async fn serve(
 }
 
 /// Serves a connection on any transport, as [`serve`] does.
-pub(super) async fn serve_stream<R, W>(
-    mut read: R,
-    mut write: W,
+pub(super) async fn serve_stream(
+    mut read: impl AsyncRead + Unpin,
+    mut write: impl AsyncWrite + Unpin,
     dispatch: Dispatch,
     progress: Arc<Progress>,
     drain: Drain,
-) -> Option<CloseReason>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+) -> Option<CloseReason> {
     let write_buffer = WriteBuffer::new(progress, dispatch.answers().clone());
     let progress = write_buffer.progress();
     let verdict = match on_fast_path(&mut read, &mut write, &dispatch, progress, &drain).await {
-        FastPathEnd::ForHyper(leftover) => {
+        Ok(Some(leftover)) => {
             let transport = write_buffer.attach(read, leftover);
             with_hyper(transport, &mut write, dispatch, &write_buffer, drain).await
         }
-        FastPathEnd::Closed => None,
-        FastPathEnd::Watchdog(verdict) => Some(verdict),
+        Ok(None) => None,
+        Err(verdict) => Some(verdict),
     };
     let last_answers = async {
         write_buffer.send(&mut write).await?;
@@ -98,28 +93,18 @@ where
     verdict
 }
 
-/// Why a connection left the fast path.
-enum FastPathEnd {
-    /// Another kind of request came: hyper goes on with the leftover.
-    ForHyper(Leftover),
-    /// The connection is over.
-    Closed,
-    /// The watchdog ends the connection.
-    Watchdog(CloseReason),
-}
-
-/// Serves plain requests for ids, until another request comes.
-async fn on_fast_path<R, W>(
-    read: R,
-    write: W,
+/// Serves plain requests for ids, until another request comes. Then hyper goes on with what this returns; `None` when
+/// the connection is over.
+///
+/// # Errors
+/// The watchdog's verdict, if it ends the connection.
+async fn on_fast_path(
+    read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin,
     dispatch: &Dispatch,
     progress: &Progress,
     drain: &Drain,
-) -> FastPathEnd
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+) -> Result<Option<Leftover>, CloseReason> {
     let unsent = AtomicBool::new(false);
     let answers = dispatch.answers();
     let watch = ConnectionWatch { unsent: &unsent, progress, answers, drain: drain.clone() };
@@ -133,46 +118,31 @@ where
             () = drain.reached(DrainPhase::LastAnswers) => running.await,
         }
     };
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
-        ended = running => ended,
-        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
-            return FastPathEnd::Watchdog(verdict);
-        }
-    };
-    match ended {
-        Ok(Some(leftover)) => FastPathEnd::ForHyper(leftover),
         // A connection that breaks has no client left to answer.
-        Ok(None) | Err(_) => FastPathEnd::Closed,
+        ended = running => Ok(ended.unwrap_or(None)),
+        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => Err(verdict),
     }
 }
 
 /// Serves every request. Returns the watchdog's verdict, if there is one.
-async fn with_hyper<R, W>(
-    transport: AttachedTransport<R>,
-    write: &mut W,
+async fn with_hyper(
+    transport: AttachedTransport<impl AsyncRead + Unpin>,
+    write: &mut (impl AsyncWrite + Unpin),
     dispatch: Dispatch,
     write_buffer: &WriteBuffer,
     drain: Drain,
-) -> Option<CloseReason>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+) -> Option<CloseReason> {
     let progress = write_buffer.progress();
-    let watched = Watched {
-        dispatch,
-        caller: RefCell::default(),
-        progress: Arc::clone(progress),
-        drain: drain.clone(),
-    };
+    let service = answering(dispatch, Arc::clone(progress), drain.clone());
     let mut connection = pin!(
         http1::Builder::new()
             // The watchdog bounds heads and idle time, each by its own measure.
             .header_read_timeout(None)
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(transport), watched)
+            .serve_connection(TokioIo::new(transport), service)
     );
     tokio::select! {
         biased;
@@ -191,45 +161,29 @@ where
     }
 }
 
-/// Answers the requests of one connection, counts them, and remembers their sender.
-struct Watched {
+/// Answers the requests of one connection, counts them, and remembers their sender. The `connection` header of its last
+/// answer announces that.
+fn answering(
     dispatch: Dispatch,
-    caller: RefCell<Caller>,
     progress: Arc<Progress>,
     drain: Drain,
-}
-
-impl Service<Request<Incoming>> for Watched {
-    type Response = DispatchResponse;
-    type Error = Infallible;
-    type Future = AnswerFuture;
-
-    #[inline]
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.progress.request_begun();
-        let caller = &mut self.caller.borrow_mut();
-        let answer = self.dispatch.call(caller, request);
-        self.dispatch.note_sender(caller, &self.progress);
-        AnswerFuture { answer, is_last: self.drain.phase() >= DrainPhase::LastAnswers }
-    }
-}
-
-/// An answer. If it is the last one of its connection, its `connection` header announces that.
-struct AnswerFuture {
-    answer: ResponseFuture<DispatchResponse>,
-    is_last: bool,
-}
-
-impl Future for AnswerFuture {
-    type Output = Result<DispatchResponse, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut answered = Pin::new(&mut self.answer).poll(context);
-        if let (true, Poll::Ready(Ok(response))) = (self.is_last, &mut answered) {
-            announce_end(response);
+) -> impl Service<Request<Incoming>, Response = DispatchResponse, Error = Infallible, Future: Send>
+{
+    let caller = RefCell::<Caller>::default();
+    service_fn(move |request| {
+        progress.request_begun();
+        let caller = &mut caller.borrow_mut();
+        let answer = dispatch.call(caller, request);
+        dispatch.note_sender(caller, &progress);
+        let is_last = drain.phase() >= DrainPhase::LastAnswers;
+        async move {
+            let mut answered = answer.await?;
+            if is_last {
+                announce_end(&mut answered);
+            }
+            Ok(answered)
         }
-        answered
-    }
+    })
 }
 
 #[cfg(test)]
