@@ -28,14 +28,10 @@ pub(super) struct Decoded {
     worker_id: u16,
     sequence: u64,
     /// The worker id's two parts, where the layout has them.
-    #[serde(flatten)]
-    split: Option<SplitWorker>,
-}
-
-#[derive(Serialize)]
-struct SplitWorker {
-    data_center_id: u16,
-    data_center_worker_id: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_center_id: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_center_worker_id: Option<u16>,
 }
 
 /// Takes an id apart, by the layout and epoch of this cluster.
@@ -48,17 +44,15 @@ pub(super) async fn decode(State(service): Ids, uri: Uri) -> Result<Json<Decoded
     let Some((id, parts)) = text.and_then(|text| decimal::parse(&text)).and_then(read) else {
         return Err(Problem::invalid("id", format_args!("is not a number of layout {layout}")));
     };
-    let split = layout.split_worker(parts.worker_id);
+    let (data_center_id, data_center_worker_id) = layout.split_worker(parts.worker_id).unzip();
     Ok(Json(Decoded {
         id: id.to_string(),
         timestamp_ms: parts.time_ms,
         time: rfc3339(parts.time_ms),
         worker_id: parts.worker_id,
         sequence: parts.sequence,
-        split: split.map(|(data_center_id, data_center_worker_id)| SplitWorker {
-            data_center_id,
-            data_center_worker_id,
-        }),
+        data_center_id,
+        data_center_worker_id,
     }))
 }
 
