@@ -1,19 +1,18 @@
-//! Which callers may do what: roles, what each request and command needs, and the tokens of the auth file.
+//! Which callers may do what: roles, what a request can need, and the tokens of the auth file. `http/routes.rs` and
+//! `resp/commands.rs` have what each of them needs.
 //!
 //! ```text
 //! caller      one connection: the sender of its requests, remembered
 //!   tokens    the tokens that hold now; a number that rises with every change of them
 //!     auth_file   the file that lists them, read strictly
 //!       token     one token, known by its hash
-//!   matrix    every command of the Redis protocol, with what it needs; `http/routes.rs` has every route
-//!     role    the three roles
+//!     role    the roles, and what a request can need of them
 //! ```
 //!
 //! Without an auth file clients need no token, and `http/access.rs` has separate rules.
 
 mod auth_file;
 mod caller;
-mod matrix;
 mod role;
 mod token;
 mod tokens;
@@ -21,7 +20,6 @@ mod tokens;
 pub(crate) use auth_file::{AUTH_FILE_BYTES_MAX, checked_name, checked_tags};
 pub use auth_file::{AuthFile, AuthFileError};
 pub(crate) use caller::{Caller, Denial};
-pub(crate) use matrix::{CommandRule, NamedTags, command};
 pub use role::Role;
 pub(crate) use role::{Demand, Needs, Scope};
 pub(crate) use token::Token;

@@ -65,7 +65,7 @@
 //! | [`machine`] | The machine's clocks, as a trait; its random numbers |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid from dumps and spreadsheets |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus |
-//! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file |
+//! | [`access`] | Who may do what: roles, and the tokens of the auth file |
 //! | [`connection`] | A client's connection below its protocol: TLS, buffers, unread answers, idle and slow clients |
 //! | [`replica`] | The replicated log, with types: commands in, responses out; a new cluster made from a backup |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks |

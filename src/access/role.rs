@@ -77,6 +77,16 @@ impl Needs {
         let names: Vec<&str> = roles.map(Role::name).collect();
         names.join(" or ")
     }
+
+    /// Whether each role is enough, as cells of the table in `docs/security.md`.
+    #[cfg(test)]
+    pub(crate) fn cells(self) -> String {
+        let may = |role: Role| if role.is_enough_for(self) { "yes" } else { "-" };
+        let nobody = if self == Self::Nothing { "yes" } else { "-" };
+        // What `backup` may do is said in one sentence.
+        let [issue, read, _, admin] = Role::ALL.map(may);
+        format!("{nobody} | {issue} | {read} | {admin}")
+    }
 }
 
 /// What part of the cluster a request is about: a token that is confined to some tags is refused if the request is

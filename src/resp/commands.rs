@@ -6,23 +6,26 @@ use super::call::{
     Call, CommandOutcome, QUOTED_BYTES_MAX, shown, unknown_subcommand, wrong_arguments,
 };
 use super::parser::Args;
+use super::permission::NamedTags::{self, All, First, NoTag};
 use super::reply::Reply;
-use super::transaction_commands::{self, InTransaction};
+use super::transaction_commands::InTransaction::{self, AtOnce, Queued, Refused};
 use super::{
     cluster_commands, connect_commands, http_request, id_commands, permission, sequence_commands,
+    transaction_commands,
 };
-use crate::access::{self, CommandRule, NamedTags, Needs};
+use crate::access::Needs::{self, AnyRole, Issue, Nothing, Read};
 
 type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
 
 /// A command that is served.
 struct ServedCommand {
     name: &'static str,
-    /// What it requires of its sender.
-    rule: CommandRule,
     /// How many arguments it takes, not counting its name.
     args: RangeInclusive<usize>,
     in_transaction: InTransaction,
+    /// What it requires of its sender. `docs/security.md` shows it.
+    needs: Needs,
+    tags: NamedTags,
     run: Handler,
 }
 
@@ -30,56 +33,53 @@ const ANY: usize = usize::MAX;
 /// How many commands at the end of the table no client sends on purpose.
 const UNLISTED: usize = 2;
 
-const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
-    let in_transaction = InTransaction::Queued;
-    ServedCommand { name, rule: access::command(name), args, in_transaction, run }
-}
-
-/// A command about the connection or the node.
-const fn other(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
-    ServedCommand { in_transaction: InTransaction::Refused, ..command(name, args, run) }
-}
-
-/// A command that a transaction does not queue.
-const fn at_once(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
-    ServedCommand { in_transaction: InTransaction::AtOnce, ..command(name, args, run) }
+const fn row(
+    name: &'static str,
+    args: RangeInclusive<usize>,
+    in_transaction: InTransaction,
+    needs: Needs,
+    tags: NamedTags,
+    run: Handler,
+) -> ServedCommand {
+    ServedCommand { name, args, in_transaction, needs, tags, run }
 }
 
 /// The commands; the most used ones stand first.
 static COMMANDS: [ServedCommand; 32] = [
-    command("INCR", 1..=1, id_commands::incr),
-    command("INCRBY", 2..=2, id_commands::incr_by),
-    command("MINT", 1..=3, id_commands::mint),
-    command("HINCRBY", 3..=3, sequence_commands::hincr_by),
-    command("REGISTER", 2..=2, sequence_commands::register),
-    command("SNOWFLAKE", 0..=2, id_commands::snowflake),
-    command("SETNX", 2..=2, id_commands::setnx),
-    command("SET", 2..=ANY, id_commands::set),
-    command("GET", 1..=1, id_commands::get),
-    command("HGET", 2..=2, sequence_commands::hget),
-    command("EXISTS", 1..=ANY, id_commands::exists),
-    command("TYPE", 1..=1, id_commands::type_of),
-    command("PING", 0..=1, connect_commands::ping),
-    command("ECHO", 1..=1, connect_commands::echo),
-    other("HELLO", 0..=6, connect_commands::hello),
-    other("AUTH", 1..=2, connect_commands::auth),
-    other("SELECT", 1..=1, connect_commands::select),
-    other("CLIENT", 1..=ANY, connect_commands::client),
-    other("COMMAND", 0..=ANY, about_commands),
-    other("CONFIG", 1..=ANY, connect_commands::config),
-    other("CLUSTER", 1..=ANY, cluster_commands::cluster),
-    other("READONLY", 0..=0, cluster_commands::any_node),
-    other("READWRITE", 0..=0, cluster_commands::any_node),
-    other("ASKING", 0..=0, cluster_commands::any_node),
-    other("INFO", 0..=ANY, connect_commands::info),
-    at_once("MULTI", 0..=0, transaction_commands::multi),
-    at_once("EXEC", 0..=0, transaction_commands::exec),
-    at_once("DISCARD", 0..=0, transaction_commands::discard),
-    at_once("RESET", 0..=0, connect_commands::reset),
-    at_once("QUIT", 0..=ANY, connect_commands::quit),
+    row("INCR", 1..=1, Queued, Issue, First, id_commands::incr),
+    row("INCRBY", 2..=2, Queued, Issue, First, id_commands::incr_by),
+    row("MINT", 1..=3, Queued, Issue, First, id_commands::mint),
+    row("HINCRBY", 3..=3, Queued, Issue, First, sequence_commands::hincr_by),
+    row("REGISTER", 2..=2, Queued, Issue, First, sequence_commands::register),
+    row("SNOWFLAKE", 0..=2, Queued, Issue, NoTag, id_commands::snowflake),
+    row("SETNX", 2..=2, Queued, Issue, First, id_commands::setnx),
+    row("SET", 2..=ANY, Queued, Issue, First, id_commands::set),
+    row("GET", 1..=1, Queued, Read, First, id_commands::get),
+    row("HGET", 2..=2, Queued, AnyRole, First, sequence_commands::hget),
+    row("EXISTS", 1..=ANY, Queued, Read, All, id_commands::exists),
+    row("TYPE", 1..=1, Queued, Read, First, id_commands::type_of),
+    row("PING", 0..=1, Queued, AnyRole, NoTag, connect_commands::ping),
+    row("ECHO", 1..=1, Queued, AnyRole, NoTag, connect_commands::echo),
+    // HELLO asks for a role itself, because it may bring the token.
+    row("HELLO", 0..=6, Refused, Nothing, NoTag, connect_commands::hello),
+    row("AUTH", 1..=2, Refused, Nothing, NoTag, connect_commands::auth),
+    row("SELECT", 1..=1, Refused, AnyRole, NoTag, connect_commands::select),
+    row("CLIENT", 1..=ANY, Refused, AnyRole, NoTag, connect_commands::client),
+    row("COMMAND", 0..=ANY, Refused, AnyRole, NoTag, about_commands),
+    row("CONFIG", 1..=ANY, Refused, AnyRole, NoTag, connect_commands::config),
+    row("CLUSTER", 1..=ANY, Refused, AnyRole, NoTag, cluster_commands::cluster),
+    row("READONLY", 0..=0, Refused, AnyRole, NoTag, cluster_commands::any_node),
+    row("READWRITE", 0..=0, Refused, AnyRole, NoTag, cluster_commands::any_node),
+    row("ASKING", 0..=0, Refused, AnyRole, NoTag, cluster_commands::any_node),
+    row("INFO", 0..=ANY, Refused, AnyRole, NoTag, connect_commands::info),
+    row("MULTI", 0..=0, AtOnce, AnyRole, NoTag, transaction_commands::multi),
+    row("EXEC", 0..=0, AtOnce, AnyRole, NoTag, transaction_commands::exec),
+    row("DISCARD", 0..=0, AtOnce, AnyRole, NoTag, transaction_commands::discard),
+    row("RESET", 0..=0, AtOnce, Nothing, NoTag, connect_commands::reset),
+    row("QUIT", 0..=ANY, AtOnce, Nothing, NoTag, connect_commands::quit),
     // A browser that was lured here begins its request with these: nothing behind them may be carried out.
-    at_once("POST", 0..=ANY, hang_up),
-    at_once("HOST:", 0..=ANY, hang_up),
+    row("POST", 0..=ANY, AtOnce, Nothing, NoTag, hang_up),
+    row("HOST:", 0..=ANY, AtOnce, Nothing, NoTag, hang_up),
 ];
 
 /// Commands of Redis that make no sense for ids.
@@ -135,7 +135,7 @@ fn permitted(
 ) -> Result<&'static ServedCommand, CommandOutcome> {
     match find(args) {
         Some(command) if command.args.contains(&(args.len() - 1)) => {
-            match permission::denied(call, &command.rule, args) {
+            match permission::denied(call, command.needs, command.tags, args) {
                 None => Ok(command),
                 Some(refused) => Err(refused),
             }
@@ -156,9 +156,9 @@ fn run_in_transaction(
 ) -> CommandOutcome {
     let refused = match command {
         Ok(command) => match command.in_transaction {
-            InTransaction::Queued => return transaction_commands::queue(call),
-            InTransaction::AtOnce => return (command.run)(call, args),
-            InTransaction::Refused => call.refuse("ERR Command not allowed inside a transaction"),
+            Queued => return transaction_commands::queue(call),
+            AtOnce => return (command.run)(call, args),
+            Refused => call.refuse("ERR Command not allowed inside a transaction"),
         },
         Err(refused) => refused,
     };
@@ -248,10 +248,10 @@ impl ServedCommand {
 
     /// The keys among the arguments of this command.
     fn keys<'a>(&self, args: Args<'a>) -> Args<'a> {
-        let count = match self.rule.tags {
-            NamedTags::None => 0,
-            NamedTags::First => 1,
-            NamedTags::All => ANY,
+        let count = match self.tags {
+            NoTag => 0,
+            First => 1,
+            All => ANY,
         };
         args.skip(1).first(count)
     }
@@ -260,15 +260,15 @@ impl ServedCommand {
     /// about permissions, routing, and subcommands.
     fn describe(&self, reply: &mut Reply<'_>) {
         let least = 1 + *self.args.start() as i64;
-        let flag = match (self.rule.needs, self.rule.tags) {
-            (Needs::Issue, _) => "write",
-            (_, NamedTags::None) => "fast",
+        let flag = match (self.needs, self.tags) {
+            (Issue, _) => "write",
+            (_, NoTag) => "fast",
             _ => "readonly",
         };
-        let (first, last) = match self.rule.tags {
-            NamedTags::None => (0, 0),
-            NamedTags::First => (1, 1),
-            NamedTags::All => (1, -1),
+        let (first, last) = match self.tags {
+            NoTag => (0, 0),
+            First => (1, 1),
+            All => (1, -1),
         };
         reply.array(10);
         reply.bulk(self.lower_name().as_bytes());
@@ -279,3 +279,6 @@ impl ServedCommand {
         (0..4).for_each(|_| reply.array(0));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! Whether a connection may have a command carried out, and its login.
 
-use super::call::{Call, CommandOutcome};
+use super::call::{Call, CommandOutcome, shown};
 use super::parser::Args;
-use crate::access::{CommandRule, Denial, NamedTags};
+use crate::access::{Denial, Needs};
 use crate::metrics::Protocol;
 
 pub(super) const NO_AUTH: &str = "NOAUTH Authentication required.";
@@ -10,32 +10,44 @@ pub(super) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or
 /// The user of a client that names none: Redis' word for it.
 const DEFAULT_USER: &[u8] = b"default";
 
+/// Which arguments of a command are tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamedTags {
+    /// None.
+    NoTag,
+    /// The first.
+    First,
+    /// All.
+    All,
+}
+
 /// The answer to a command that its sender may not send; `None` if it may.
 #[inline]
 pub(super) fn denied(
     call: &mut Call<'_>,
-    rule: &CommandRule,
+    needs: Needs,
+    tags: NamedTags,
     args: Args<'_>,
 ) -> Option<CommandOutcome> {
     call.session.caller.refresh(call.tokens?);
     let caller = &call.session.caller;
-    let checked = caller.check(rule.needs).and_then(|()| match rule.tags {
-        NamedTags::None => Ok(()),
+    let checked = caller.check(needs).and_then(|()| match tags {
+        NamedTags::NoTag => Ok(()),
         NamedTags::First => caller.check_tag(args.get(1).unwrap_or_default()),
         NamedTags::All => args.iter().skip(1).try_for_each(|tag| caller.check_tag(tag)),
     });
-    checked.err().map(|denial| refuse(call, denial, rule.name))
+    checked.err().map(|denial| refuse(call, denial, args))
 }
 
 #[cold]
-fn refuse(call: &mut Call<'_>, denial: Denial, command: &str) -> CommandOutcome {
+fn refuse(call: &mut Call<'_>, denial: Denial, args: Args<'_>) -> CommandOutcome {
     let name = call.session.caller.token().map_or("default", |token| token.name.as_str());
     match denial {
         Denial::NoToken | Denial::NotBearer | Denial::UnknownToken => {
             call.refuse_as(NO_AUTH, "unauthenticated")
         }
         Denial::Role { .. } => {
-            let command = command.to_ascii_lowercase();
+            let command = shown(args.get(0).unwrap_or_default()).to_ascii_lowercase();
             let text =
                 format!("NOPERM User {name} has no permissions to run the '{command}' command");
             call.refuse_as(&text, "forbidden")

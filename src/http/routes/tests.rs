@@ -83,3 +83,40 @@ fn every_id_path_has_its_own_row() {
         assert_eq!(of_ids(IdPath::of(row.path).unwrap()).path, row.path);
     }
 }
+
+#[test]
+fn the_document_shows_every_route() {
+    let document = include_str!("../../../docs/security.md");
+    let scope = |scope| match scope {
+        Scope::NoTag => "-",
+        Scope::TagOfPath | Scope::TagOfBody | Scope::TagOfParameter => "its tags",
+        Scope::Everything => "no",
+    };
+    // Requests with the same rights share a row.
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    for Route { method, path, needs, scope: of, .. } in ROUTES {
+        let name = if *method == "*" { format!("`{path}`") } else { format!("`{method} {path}`") };
+        let rights = format!("{} | {}", needs.cells(), scope(*of));
+        match rows.iter_mut().find(|(known, _)| *known == rights) {
+            Some((_, names)) => names.push(name),
+            None => rows.push((rights, vec![name])),
+        }
+    }
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|(rights, requests)| format!("| {} | {rights} |", requests.join(", ")))
+        .collect();
+    // The cell of the commands stands between the two; a test of `resp` compares it.
+    let without_commands = |line: &str| {
+        let (requests, rest) = line.split_once(" | ")?;
+        let (_, rights) = rest.split_once(" | ")?;
+        Some(format!("{requests} | {rights}"))
+    };
+    let shown: Vec<String> = document
+        .lines()
+        .filter(|line| line.ends_with('|') && line.matches(" | ").count() == 6)
+        .filter(|line| line.contains("| `"))
+        .filter_map(without_commands)
+        .collect();
+    assert_eq!(shown, rows, "docs/security.md must have these rows:\n{}", rows.join("\n"));
+}
