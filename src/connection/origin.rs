@@ -3,61 +3,44 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets.
+/// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets: its first address.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) enum ClientSubnet {
-    /// All of the address.
-    V4([u8; 4]),
-    /// The first half of the address.
-    V6([u8; 8]),
-}
-
-/// The /24 of an IPv4 address, or the /48 of an IPv6 one, which is what a provider gives to one customer.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Network {
-    /// The first part of the address.
-    V4([u8; 3]),
-    /// The same of IPv6.
-    V6([u8; 6]),
-}
+pub(crate) struct ClientSubnet(IpAddr);
 
 impl ClientSubnet {
     /// The origin of clients whose address is not known.
-    pub(crate) const UNKNOWN: Self = Self::V4(Ipv4Addr::UNSPECIFIED.octets());
+    pub(crate) const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
-    /// The network that it is a part of.
-    pub(crate) fn network(self) -> Network {
-        match self {
-            Self::V4([a, b, c, _]) => Network::V4([a, b, c]),
-            Self::V6([a, b, c, d, e, f, ..]) => Network::V6([a, b, c, d, e, f]),
-        }
+    /// The first address of the network that it is a part of: the /24 of an IPv4 address, or the /48 of an IPv6 one,
+    /// which is what a provider gives to one customer.
+    pub(crate) fn network(self) -> IpAddr {
+        first_of(self.0, 24, 48)
     }
 }
 
 impl From<IpAddr> for ClientSubnet {
     fn from(address: IpAddr) -> Self {
-        let prefix = |address: Ipv6Addr| {
-            let [a, b, c, d, e, f, g, h, ..] = address.octets();
-            Self::V6([a, b, c, d, e, f, g, h])
-        };
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self::V4(address.octets()),
-            IpAddr::V6(address) => prefix(address),
-        }
+        Self(first_of(address.to_canonical(), 32, 64))
     }
 }
 
 impl fmt::Display for ClientSubnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::V4(octets) => Ipv4Addr::from(octets).fmt(f),
-            Self::V6(prefix) => {
-                write!(
-                    f,
-                    "{}/64",
-                    Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(prefix)) << 64)
-                )
-            }
+        match self.0 {
+            IpAddr::V4(address) => address.fmt(f),
+            IpAddr::V6(address) => write!(f, "{address}/64"),
+        }
+    }
+}
+
+/// The first of the addresses that begin with the same bits as this one, with so many of them in each family.
+fn first_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            Ipv4Addr::from_bits(address.to_bits() & u32::MAX << (32 - v4_bits)).into()
+        }
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & u128::MAX << (128 - v6_bits)).into()
         }
     }
 }

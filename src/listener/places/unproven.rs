@@ -8,9 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::connection::origin::{ClientSubnet, Network};
+use crate::connection::origin::ClientSubnet;
 use crate::connection::watchdog::Progress;
 
 /// The name of a place: its holder, and a number that no other place of the registry had.
@@ -21,7 +22,7 @@ type Line = BTreeMap<u64, Arc<Progress>>;
 
 /// The connections that may have to make room before all others.
 #[derive(Debug, Default)]
-pub(super) struct Unproven(Groups<Network, Groups<ClientSubnet, Line>>);
+pub(super) struct Unproven(Groups<IpAddr, Groups<ClientSubnet, Line>>);
 
 impl Unproven {
     pub(super) fn add(&mut self, (origin, number): PermitId, progress: Arc<Progress>) {
@@ -121,7 +122,7 @@ impl<K: Copy + Eq + Hash + Ord, G: Group> Group for Groups<K, G> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
 
@@ -140,7 +141,7 @@ mod tests {
             (of_network, most(&|other| other == origin), Reverse(number), origin)
         };
         // Of networks that hold as many, the one whose next connection is the oldest.
-        let in_turn = |network: Network| {
+        let in_turn = |network: IpAddr| {
             let own = all.iter().filter(|(_, origin)| origin.network() == network).map(rank).max();
             own.map(|(of_network, _, number, origin)| (of_network, number, origin))
         };
