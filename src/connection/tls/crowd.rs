@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -31,11 +30,12 @@ pub(crate) struct Handshakes {
     by_origin: Mutex<HashMap<ClientSubnet, Arc<HandshakeLimit>>>,
 }
 
-/// Room for some handshakes, and how many wait for it.
+/// Room for some handshakes.
 #[derive(Debug)]
 struct HandshakeLimit {
     free: Semaphore,
-    waiting: AtomicUsize,
+    /// Each that waits for room holds one more reference.
+    waiting: Arc<()>,
 }
 
 impl Default for Handshakes {
@@ -98,39 +98,23 @@ impl Drop for OriginRoom<'_> {
 
 impl HandshakeLimit {
     fn new(max: usize) -> Self {
-        Self { free: Semaphore::new(max), waiting: AtomicUsize::new(0) }
+        Self { free: Semaphore::new(max), waiting: Arc::default() }
     }
 
     async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         if let Ok(place) = self.free.try_acquire() {
             return Some(place);
         }
-        let _waiting = Waiting::begin(&self.waiting);
+        let _waiting = Arc::clone(&self.waiting);
         // It is never closed.
         self.free.acquire().await.ok()
-    }
-}
-
-/// One who waits, until it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn begin(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
     }
 }
 
 /// Resolves when a handshake that begins now has lasted for long enough, and others wait for room.
 async fn crowded(rooms: [&HandshakeLimit; 2]) {
     sleep(UNCROWDED_MIN).await;
-    while rooms.iter().all(|room| room.waiting.load(Relaxed) == 0) {
+    while rooms.iter().all(|room| Arc::strong_count(&room.waiting) == 1) {
         sleep(LOOK_INTERVAL).await;
     }
 }
