@@ -65,6 +65,9 @@ pub(super) enum CommandOutcome {
     Close,
 }
 
+/// The outcome of a command. A refusal, whose answer is written, is an error, so that it ends the command.
+pub(super) type CommandResult = Result<CommandOutcome, CommandOutcome>;
+
 impl<'a> Call<'a> {
     /// A call of the command `bytes`, with the input behind it.
     pub(super) fn new(
@@ -94,26 +97,42 @@ impl<'a> Call<'a> {
     }
 
     /// Answers with an error that the client has caused.
-    pub(super) fn refuse(&mut self, text: &str) -> CommandOutcome {
+    ///
+    /// # Errors
+    /// Always.
+    pub(super) fn refuse<T>(&mut self, text: &str) -> Result<T, CommandOutcome> {
         self.refuse_as(text, "invalid_argument")
     }
 
     /// Answers with an error that counts under this code.
-    pub(super) fn refuse_as(&mut self, text: &str, code: &'static str) -> CommandOutcome {
+    ///
+    /// # Errors
+    /// Always.
+    pub(super) fn refuse_as<T>(
+        &mut self,
+        text: &str,
+        code: &'static str,
+    ) -> Result<T, CommandOutcome> {
         self.reply().error(text);
         self.services.ids.metrics().request_failed(self.mode, code);
-        CommandOutcome::Answered
+        Err(CommandOutcome::Answered)
     }
 }
 
 /// Refuses a command whose number of arguments is wrong.
-pub(super) fn wrong_arguments(call: &mut Call<'_>, name: &str) -> CommandOutcome {
+///
+/// # Errors
+/// Always.
+pub(super) fn wrong_arguments<T>(call: &mut Call<'_>, name: &str) -> Result<T, CommandOutcome> {
     let name = name.to_ascii_lowercase();
     call.refuse(&format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 /// Refuses a subcommand that a command does not have.
-pub(super) fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+///
+/// # Errors
+/// Always.
+pub(super) fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let (name, subcommand) = (args.get(0), args.get(1));
     let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
     call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))

@@ -1,18 +1,18 @@
 //! The commands of clients that know a cluster of Redis servers.
 
-use super::call::{Call, CommandOutcome, number, unknown_subcommand};
+use super::call::{Call, CommandOutcome, CommandResult, number, unknown_subcommand};
 use super::later::LaterReply;
 use super::parser::Args;
 use super::slots::{SLOTS, SlotsView, node_name, slot_of};
 
 /// `CLUSTER subcommand …`: which nodes serve now, and the slots of each.
-pub(super) fn cluster(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn cluster(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let subcommand = args.get(1).unwrap_or_default().to_ascii_uppercase();
     match (subcommand.as_slice(), args.skip(2).len()) {
-        (b"SLOTS", 0) => return CommandOutcome::Later(LaterReply::Slots(SlotsView::Slots)),
-        (b"SHARDS", 0) => return CommandOutcome::Later(LaterReply::Slots(SlotsView::Shards)),
-        (b"NODES", 0) => return CommandOutcome::Later(LaterReply::Slots(SlotsView::Nodes)),
-        (b"INFO", 0) => return CommandOutcome::Later(LaterReply::Slots(SlotsView::Info)),
+        (b"SLOTS", 0) => return Ok(CommandOutcome::Later(LaterReply::Slots(SlotsView::Slots))),
+        (b"SHARDS", 0) => return Ok(CommandOutcome::Later(LaterReply::Slots(SlotsView::Shards))),
+        (b"NODES", 0) => return Ok(CommandOutcome::Later(LaterReply::Slots(SlotsView::Nodes))),
+        (b"INFO", 0) => return Ok(CommandOutcome::Later(LaterReply::Slots(SlotsView::Info))),
         (b"MYID", 0) => {
             let id = call.services.cluster.node_id();
             call.reply().bulk(node_name(id).as_bytes());
@@ -28,11 +28,11 @@ pub(super) fn cluster(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         },
         _ => return unknown_subcommand(call, args),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `READONLY`, `READWRITE`, `ASKING`: every node serves every tag, so they change nothing.
-pub(super) fn any_node(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
+pub(super) fn any_node(call: &mut Call<'_>, _: Args<'_>) -> CommandResult {
     call.reply().ok();
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }

@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::call::{
-    Call, CommandOutcome, QUOTED_BYTES_MAX, shown, unknown_subcommand, wrong_arguments,
+    Call, CommandOutcome, CommandResult, QUOTED_BYTES_MAX, shown, unknown_subcommand,
+    wrong_arguments,
 };
 use super::parser::Args;
 use super::permission::NamedTags::{self, All, First, NoTag};
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::access::Needs::{self, AnyRole, Issue, Nothing, Read};
 
-type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
+type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
 
 /// A command that is served.
 struct ServedCommand {
@@ -108,13 +109,11 @@ pub(super) fn run(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         return CommandOutcome::Answered;
     }
     let command = permitted(call, args);
-    if call.session.transaction.is_some() {
-        return run_in_transaction(call, args, command);
-    }
-    match command {
-        Ok(command) => (command.run)(call, args),
-        Err(refused) => refused,
-    }
+    let outcome = match call.session.transaction {
+        None => command.and_then(|command| (command.run)(call, args)),
+        Some(_) => run_in_transaction(call, args, command),
+    };
+    outcome.unwrap_or_else(|refused| refused)
 }
 
 /// The command of this name, whatever its arguments are.
@@ -135,16 +134,17 @@ fn permitted(
 ) -> Result<&'static ServedCommand, CommandOutcome> {
     match find(args) {
         Some(command) if command.args.contains(&(args.len() - 1)) => {
-            match permission::denied(call, command.needs, command.tags, args) {
-                None => Ok(command),
-                Some(refused) => Err(refused),
-            }
+            permission::check(call, command.needs, command.tags, args)?;
+            Ok(command)
         }
         Some(command) => {
-            let refused = http_request::answered(call, args);
-            Err(refused.unwrap_or_else(|| wrong_arguments(call, command.name)))
+            http_request::check(call, args)?;
+            wrong_arguments(call, command.name)
         }
-        None => Err(http_request::answered(call, args).unwrap_or_else(|| unknown(call, args))),
+        None => {
+            http_request::check(call, args)?;
+            unknown(call, args)
+        }
     }
 }
 
@@ -153,21 +153,21 @@ fn run_in_transaction(
     call: &mut Call<'_>,
     args: Args<'_>,
     command: Result<&ServedCommand, CommandOutcome>,
-) -> CommandOutcome {
+) -> CommandResult {
     let refused = match command {
         Ok(command) => match command.in_transaction {
             Queued => return transaction_commands::queue(call),
             AtOnce => return (command.run)(call, args),
             Refused => call.refuse("ERR Command not allowed inside a transaction"),
         },
-        Err(refused) => refused,
+        Err(refused) => Err(refused),
     };
     transaction_commands::break_off(call);
     refused
 }
 
 #[cold]
-fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+fn unknown<T>(call: &mut Call<'_>, args: Args<'_>) -> Result<T, CommandOutcome> {
     let name = args.get(0).unwrap_or_default();
     let is_redis = |known: &&&str| name.eq_ignore_ascii_case(known.as_bytes());
     if let Some(known) = NOT_FOR_IDS.iter().find(is_redis) {
@@ -197,13 +197,14 @@ fn unknown(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.refuse(&text)
 }
 
-fn hang_up(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
-    http_request::answered(call, args).unwrap_or(CommandOutcome::Close)
+fn hang_up(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    http_request::check(call, args)?;
+    Ok(CommandOutcome::Close)
 }
 
 /// `COMMAND [COUNT|DOCS|GETKEYS|INFO|LIST …]`: the commands. Clients of a cluster choose a node by the keys of a command,
 /// so they ask where these stand.
-fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let listed = &COMMANDS[..COMMANDS.len() - UNLISTED];
     let subcommand = args.get(1).map(<[u8]>::to_ascii_uppercase);
     let mut reply = call.reply();
@@ -238,7 +239,7 @@ fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         }
         Some(_) => return unknown_subcommand(call, args),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 impl ServedCommand {

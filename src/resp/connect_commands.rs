@@ -1,57 +1,60 @@
 //! The commands that clients send at connect, and what the node says of itself. They give no ids.
 
-use super::call::{Call, CommandOutcome, number, shown, unknown_subcommand, wrong_arguments};
+use super::call::{
+    Call, CommandOutcome, CommandResult, number, shown, unknown_subcommand, wrong_arguments,
+};
 use super::parser::Args;
 use super::permission;
 use super::reply::Reply;
-use super::session::{Session, checked_name};
+use super::session::Session;
 use crate::access::Caller;
+use crate::limits::CLIENT_NAME_BYTES_MAX;
 
 /// The Redis release whose behaviour the node shows. Clients look at it to find out what they may use.
 const REDIS_VERSION: &str = "7.0.0";
 
 /// `PING [message]`.
-pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     match args.get(1) {
         Some(message) => call.reply().bulk(message),
         None => call.reply().simple("PONG"),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `ECHO message`.
-pub(super) fn echo(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn echo(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.reply().bulk(args.get(1).unwrap_or_default());
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `QUIT`: the connection ends.
-pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
+pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> CommandResult {
     call.reply().ok();
-    CommandOutcome::Close
+    Ok(CommandOutcome::Close)
 }
 
 /// `RESET`: the session begins anew.
-pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
+pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> CommandResult {
     call.session.resp3 = false;
     call.session.name.clear();
     call.session.caller = Caller::default();
     call.session.transaction = None;
     call.reply().simple("RESET");
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `SELECT n`. Every database holds the same tags: an id is given once, whichever database asks for it.
-pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     match args.get(1).and_then(number) {
         Some(_) => call.reply().ok(),
         None => return call.refuse("ERR invalid DB index"),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `AUTH [name] token`. Without an auth file, as in Redis without a password: its default user may log in with any.
-pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let (user, token) = match (args.get(1), args.get(2)) {
         (Some(user), Some(token)) => (Some(user), token),
         (Some(token), None) if call.tokens.is_some() => (None, token),
@@ -62,11 +65,9 @@ pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             );
         }
     };
-    match permission::log_in(call, user, token) {
-        Ok(()) => call.reply().ok(),
-        Err(why) => return call.refuse_as(why, "unauthenticated"),
-    }
-    CommandOutcome::Answered
+    permission::log_in(call, user, token)?;
+    call.reply().ok();
+    Ok(CommandOutcome::Answered)
 }
 
 /// What `HELLO` asks for, besides a version.
@@ -77,7 +78,7 @@ struct HelloOptions<'a> {
 }
 
 /// `HELLO [2|3 [AUTH name token] [SETNAME name]]`; all of it, or nothing on an error.
-pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let resp3 = match args.get(1).map(number) {
         None => call.session.resp3,
         Some(Some(2)) => false,
@@ -87,14 +88,9 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             return call.refuse("ERR Protocol version is not an integer or out of range");
         }
     };
-    let options = match hello_options(args) {
-        Ok(options) => options,
-        Err(why) => return call.refuse(&why),
-    };
-    if let Some((user, token)) = options.login
-        && let Err(why) = permission::log_in(call, Some(user), token)
-    {
-        return call.refuse_as(why, "unauthenticated");
+    let options = hello_options(call, args)?;
+    if let Some((user, token)) = options.login {
+        permission::log_in(call, Some(user), token)?;
     }
     if !permission::has_role(call) {
         return call.refuse_as(
@@ -110,10 +106,13 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     }
     let id = call.session.id;
     greet(&mut call.reply(), id);
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
-fn hello_options<'a>(args: Args<'a>) -> Result<HelloOptions<'a>, String> {
+fn hello_options<'a>(
+    call: &mut Call<'_>,
+    args: Args<'a>,
+) -> Result<HelloOptions<'a>, CommandOutcome> {
     let mut asked = HelloOptions::default();
     let mut options = args.skip(2);
     while let Some(option) = options.get(0) {
@@ -123,12 +122,13 @@ fn hello_options<'a>(args: Args<'a>) -> Result<HelloOptions<'a>, String> {
                 3
             }
             (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
-                checked_name(given)?;
+                check_name(call, given)?;
                 asked.name = Some(given);
                 2
             }
             _ => {
-                return Err(format!("ERR Syntax error in HELLO option '{}'", shown(option)));
+                let option = shown(option);
+                return call.refuse(&format!("ERR Syntax error in HELLO option '{option}'"));
             }
         };
         options = options.skip(taken);
@@ -156,14 +156,12 @@ fn greet(reply: &mut Reply<'_>, id: u64) {
 }
 
 /// `CLIENT subcommand …`: the name and the id of the connection.
-pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let subcommand = args.get(1).unwrap_or_default().to_ascii_uppercase();
     match (subcommand.as_slice(), args.skip(2).len()) {
         (b"SETNAME", 1) => {
             let name = args.get(2).unwrap_or_default();
-            if let Err(why) = checked_name(name) {
-                return call.refuse(why);
-            }
+            check_name(call, name)?;
             call.session.name = name.to_vec();
             call.reply().ok();
         }
@@ -190,20 +188,33 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         }
         _ => return unknown_subcommand(call, args),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
+}
+
+/// Checks a name that a client gives itself.
+fn check_name(call: &mut Call<'_>, name: &[u8]) -> Result<(), CommandOutcome> {
+    if name.len() > CLIENT_NAME_BYTES_MAX {
+        return call.refuse("ERR Client names must have at most 256 bytes.");
+    }
+    match name.iter().all(u8::is_ascii_graphic) {
+        true => Ok(()),
+        false => {
+            call.refuse("ERR Client names cannot contain spaces, newlines or special characters.")
+        }
+    }
 }
 
 /// `CONFIG GET name …`: clients of this protocol can read no settings.
-pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     match args.get(1) {
         Some(get) if get.eq_ignore_ascii_case(b"GET") => call.reply().map(0),
         _ => return unknown_subcommand(call, args),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `INFO [section …]`: the fields that clients look for, and some that are useful to people.
-pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let wanted = |section: &str| {
         let names = || args.iter().skip(1);
         let named = |name: &[u8]| names().any(|given| given.eq_ignore_ascii_case(name));
@@ -232,5 +243,5 @@ pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let wanted = sections.iter().filter(|(section, _)| wanted(section));
     let text: Vec<_> = wanted.map(|(section, lines)| format!("# {section}\r\n{lines}")).collect();
     call.reply().bulk(text.join("\r\n").as_bytes());
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }

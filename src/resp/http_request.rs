@@ -5,13 +5,17 @@ use super::parser::Args;
 
 const METHODS: [&[u8]; 7] = [b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"];
 
-/// Answers a command that is the first line of a request of HTTP, and ends the connection; `None` if it is none.
+/// Answers a command that is the first line of a request of HTTP.
+///
+/// # Errors
+/// The end of the connection, if it is one.
 #[cold]
-pub(super) fn answered(call: &mut Call<'_>, args: Args<'_>) -> Option<CommandOutcome> {
+pub(super) fn check(call: &mut Call<'_>, args: Args<'_>) -> Result<(), CommandOutcome> {
     let is_line = !call.bytes.starts_with(b"*") && args.len() == 3;
     let is_http = args.get(2).is_some_and(|version| version.starts_with(b"HTTP/1."));
-    if !is_line || !is_http || !METHODS.contains(&args.get(0)?) {
-        return None;
+    let is_method = args.get(0).is_some_and(|name| METHODS.contains(&name));
+    if !is_line || !is_http || !is_method {
+        return Ok(());
     }
     let at = match http_port(call) {
         Some(port) => format!("HTTP is at port {port}"),
@@ -23,7 +27,7 @@ pub(super) fn answered(call: &mut Call<'_>, args: Args<'_>) -> Option<CommandOut
     let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{text}", text.len());
     call.out.extend_from_slice(answer.as_bytes());
     call.services.ids.metrics().request_failed(call.mode, "invalid_argument");
-    Some(CommandOutcome::Close)
+    Err(CommandOutcome::Close)
 }
 
 /// The port of HTTP that this node tells others; `None` while it belongs to no cluster.

@@ -2,7 +2,7 @@
 
 use mintleaf_core::limits::ID_MAX;
 
-use super::call::{Call, CommandOutcome, number};
+use super::call::{Call, CommandOutcome, CommandResult, number};
 use super::later::{CreatedReply, LaterReply};
 use super::parser::Args;
 use super::pending::{PendingIds, ReplyStyle, WantedIds};
@@ -12,24 +12,21 @@ use crate::metrics::Mode;
 /// The tag in the first argument; the service checks its bounds.
 fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, CommandOutcome> {
     let tag = args.get(1).unwrap_or_default();
-    std::str::from_utf8(tag).map_err(|_| call.refuse("ERR tag must be UTF-8"))
+    std::str::from_utf8(tag).or_else(|_| call.refuse("ERR tag must be UTF-8"))
 }
 
 /// `INCR tag`: the next id. A client that wants many ids sends the same bytes again and again; such
 /// copies are answered together, in their order, at the price of one look-up.
 #[inline]
-pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Segment;
-    let tag = match tag(call, args) {
-        Ok(tag) => tag,
-        Err(refused) => return refused,
-    };
+    let tag = tag(call, args)?;
     match call.held.take(tag, call.copies_behind() as u64 + 1) {
         Some(ids) => {
             call.copies = (ids.end - ids.start) as usize - 1;
             let mut reply = call.reply();
             ids.for_each(|id| reply.integer(id));
-            CommandOutcome::Answered
+            Ok(CommandOutcome::Answered)
         }
         None => {
             // Copies that came together share a round to the quorum; otherwise each id would cost one.
@@ -37,62 +34,44 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
                 call.copies = call.copies_behind();
             }
             let wanted = WantedIds::Integer(tag.to_owned(), call.copies as u64 + 1);
-            CommandOutcome::Wait(PendingIds { wanted, style: ReplyStyle::Each })
+            Ok(CommandOutcome::Wait(PendingIds { wanted, style: ReplyStyle::Each }))
         }
     }
 }
 
 /// `INCRBY tag n`: reserves n ids without a gap and returns the last of them.
-pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Segment;
-    let tag = match tag(call, args) {
-        Ok(tag) => tag,
-        Err(refused) => return refused,
-    };
+    let tag = tag(call, args)?;
     match args.get(2).and_then(number) {
-        Some(count @ 1..=RANGED_IDS_MAX) => CommandOutcome::Wait(PendingIds {
+        Some(count @ 1..=RANGED_IDS_MAX) => Ok(CommandOutcome::Wait(PendingIds {
             wanted: WantedIds::Contiguous(tag.to_owned(), count),
             style: ReplyStyle::Last,
-        }),
+        })),
         _ => call.refuse(&format!("ERR increment must be an integer of 1 to {RANGED_IDS_MAX}")),
     }
 }
 
 /// `MINT tag [COUNT n]`: one id, or a list of them.
-pub(super) fn mint(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn mint(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Segment;
-    let tag = match tag(call, args) {
-        Ok(tag) => tag,
-        Err(refused) => return refused,
-    };
-    match count(call, args.skip(2)) {
-        Ok((count, style)) => CommandOutcome::Wait(PendingIds {
-            wanted: WantedIds::Tag(tag.to_owned(), count),
-            style,
-        }),
-        Err(refused) => refused,
-    }
+    let tag = tag(call, args)?;
+    let (count, style) = count(call, args.skip(2))?;
+    let wanted = WantedIds::Tag(tag.to_owned(), count);
+    Ok(CommandOutcome::Wait(PendingIds { wanted, style }))
 }
 
 /// `SNOWFLAKE [COUNT n]`: one id, or a list of them.
-pub(super) fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Snowflake;
-    match count(call, args.skip(1)) {
-        Ok((1, ReplyStyle::Last)) => match call.services.ids.next_snowflake_now() {
-            Some(id) => {
-                call.reply().digits(id);
-                CommandOutcome::Answered
-            }
-            None => CommandOutcome::Wait(PendingIds {
-                wanted: WantedIds::Snowflakes(1),
-                style: ReplyStyle::Last,
-            }),
-        },
-        Ok((count, style)) => {
-            CommandOutcome::Wait(PendingIds { wanted: WantedIds::Snowflakes(count), style })
-        }
-        Err(refused) => refused,
+    let (count, style) = count(call, args.skip(1))?;
+    if style == ReplyStyle::Last
+        && let Some(id) = call.services.ids.next_snowflake_now()
+    {
+        call.reply().digits(id);
+        return Ok(CommandOutcome::Answered);
     }
+    Ok(CommandOutcome::Wait(PendingIds { wanted: WantedIds::Snowflakes(count), style }))
 }
 
 /// Reads `[COUNT n]`: without it the reply is one id, with it a list, even of one id.
@@ -101,21 +80,19 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
         (None, _) => Ok((1, ReplyStyle::Last)),
         (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"COUNT") => match number(count) {
             Some(count @ 1..=LISTED_IDS_MAX) => Ok((count, ReplyStyle::List)),
-            _ => {
-                Err(call.refuse(&format!("ERR count must be an integer of 1 to {LISTED_IDS_MAX}")))
-            }
+            _ => call.refuse(&format!("ERR count must be an integer of 1 to {LISTED_IDS_MAX}")),
         },
-        _ => Err(call.refuse("ERR syntax error: behind the name comes COUNT n, or nothing")),
+        _ => call.refuse("ERR syntax error: behind the name comes COUNT n, or nothing"),
     }
 }
 
 /// `SETNX tag n`: creates a tag whose first id is above n, unless there is one of this name.
-pub(super) fn setnx(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn setnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     create(call, args, CreatedReply::Integer)
 }
 
 /// `SET tag n NX`: the same. There is no other way to set a tag, because ids only move forward.
-pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let (option, more) = (args.get(3), args.skip(4).len());
     if more == 0 && option.is_some_and(|option| option.eq_ignore_ascii_case(b"NX")) {
         return create(call, args, CreatedReply::OkOrNull);
@@ -125,15 +102,12 @@ pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     )
 }
 
-fn create(call: &mut Call<'_>, args: Args<'_>, reply: CreatedReply) -> CommandOutcome {
+fn create(call: &mut Call<'_>, args: Args<'_>, reply: CreatedReply) -> CommandResult {
     call.mode = Mode::Segment;
-    let tag = match tag(call, args) {
-        Ok(tag) => tag.to_owned(),
-        Err(refused) => return refused,
-    };
+    let tag = tag(call, args)?.to_owned();
     match args.get(2).and_then(number) {
         Some(below @ 0..ID_MAX) => {
-            CommandOutcome::Later(LaterReply::Created { tag, start: below + 1, reply })
+            Ok(CommandOutcome::Later(LaterReply::Created { tag, start: below + 1, reply }))
         }
         _ => call.refuse(&format!("ERR value must be an integer of 0 to {}", ID_MAX - 1)),
     }
@@ -141,7 +115,7 @@ fn create(call: &mut Call<'_>, args: Args<'_>, reply: CreatedReply) -> CommandOu
 
 /// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind. It is refused for
 /// tags whose ids are not the reserved numbers.
-pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
     if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {
         return call.refuse("ERR tag has a shape by which the highest number reserved is no id");
@@ -150,21 +124,21 @@ pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
         Some(max_id) => call.reply().digits(max_id - 1),
         None => call.reply().null(),
     }
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `EXISTS tag …`: how many of the tags this node knows.
-pub(super) fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let count = args.iter().skip(1).filter(|&tag| known(call, Some(tag)).is_some()).count();
     call.reply().integer(count as u64);
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// `TYPE tag`: `string` for a tag that this node knows, `none` for any other.
-pub(super) fn type_of(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+pub(super) fn type_of(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let known = known(call, args.get(1)).is_some();
     call.reply().simple(if known { "string" } else { "none" });
-    CommandOutcome::Answered
+    Ok(CommandOutcome::Answered)
 }
 
 /// The watermark of a tag that this node knows.

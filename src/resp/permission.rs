@@ -21,26 +21,30 @@ pub(super) enum NamedTags {
     All,
 }
 
-/// The answer to a command that its sender may not send; `None` if it may.
+/// Checks whether its sender may send a command.
+///
+/// # Errors
+/// The refusal, which is written.
 #[inline]
-pub(super) fn denied(
+pub(super) fn check(
     call: &mut Call<'_>,
     needs: Needs,
     tags: NamedTags,
     args: Args<'_>,
-) -> Option<CommandOutcome> {
-    call.session.caller.refresh(call.tokens?);
+) -> Result<(), CommandOutcome> {
+    let Some(tokens) = call.tokens else { return Ok(()) };
+    call.session.caller.refresh(tokens);
     let caller = &call.session.caller;
     let checked = caller.check(needs).and_then(|()| match tags {
         NamedTags::NoTag => Ok(()),
         NamedTags::First => caller.check_tag(args.get(1).unwrap_or_default()),
         NamedTags::All => args.iter().skip(1).try_for_each(|tag| caller.check_tag(tag)),
     });
-    checked.err().map(|denial| refuse(call, denial, args))
+    checked.or_else(|denial| refuse(call, denial, args))
 }
 
 #[cold]
-fn refuse(call: &mut Call<'_>, denial: Denial, args: Args<'_>) -> CommandOutcome {
+fn refuse(call: &mut Call<'_>, denial: Denial, args: Args<'_>) -> Result<(), CommandOutcome> {
     let name = call.session.caller.token().map_or("default", |token| token.name.as_str());
     match denial {
         Denial::NoToken | Denial::NotBearer | Denial::UnknownToken => {
@@ -60,15 +64,15 @@ fn refuse(call: &mut Call<'_>, denial: Denial, args: Args<'_>) -> CommandOutcome
 /// need not know its name.
 ///
 /// # Errors
-/// The error to answer with.
+/// The refusal, which is written.
 pub(super) fn log_in(
     call: &mut Call<'_>,
     user: Option<&[u8]>,
     token: &[u8],
-) -> Result<(), &'static str> {
+) -> Result<(), CommandOutcome> {
     let Some(tokens) = call.tokens else {
         // As Redis without a password: its default user may log in with any.
-        return if user == Some(DEFAULT_USER) { Ok(()) } else { Err(WRONG_PASS) };
+        return if user == Some(DEFAULT_USER) { Ok(()) } else { wrong_pass(call) };
     };
     let name = user.filter(|user| *user != DEFAULT_USER);
     if call.session.caller.log_in(tokens, name, token) {
@@ -76,7 +80,11 @@ pub(super) fn log_in(
     }
     call.services.ids.metrics().auth_failed(Protocol::Resp);
     tokens.attempt_failed(call.answers.origin(), call.services.ids.now_ms());
-    Err(WRONG_PASS)
+    wrong_pass(call)
+}
+
+fn wrong_pass(call: &mut Call<'_>) -> Result<(), CommandOutcome> {
+    call.refuse_as(WRONG_PASS, "unauthenticated")
 }
 
 /// Whether the connection has a role, or needs none.

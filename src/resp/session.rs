@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::transaction::Transaction;
 use crate::access::Caller;
-use crate::limits::CLIENT_NAME_BYTES_MAX;
 
 /// The memory of a connection: its id, its name, its version of the protocol, its user, and what it has queued.
 #[derive(Debug)]
@@ -30,19 +29,5 @@ impl Session {
             caller: Caller::default(),
             transaction: None,
         }
-    }
-}
-
-/// Checks a name that a client gives itself.
-///
-/// # Errors
-/// The error to answer with.
-pub(super) fn checked_name(name: &[u8]) -> Result<(), &'static str> {
-    if name.len() > CLIENT_NAME_BYTES_MAX {
-        return Err("ERR Client names must have at most 256 bytes.");
-    }
-    match name.iter().all(u8::is_ascii_graphic) {
-        true => Ok(()),
-        false => Err("ERR Client names cannot contain spaces, newlines or special characters."),
     }
 }
