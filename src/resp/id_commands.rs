@@ -5,7 +5,7 @@ use mintleaf_core::limits::ID_MAX;
 use super::call::{Call, CommandOutcome, CommandResult, number};
 use super::later::{CreatedReply, LaterReply};
 use super::parser::Args;
-use super::pending::{PendingIds, ReplyStyle, WantedIds};
+use super::pending::{PendingIds, ReplyStyle};
 use crate::limits::{LISTED_IDS_MAX, RANGED_IDS_MAX};
 use crate::metrics::Mode;
 
@@ -13,6 +13,11 @@ use crate::metrics::Mode;
 fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, CommandOutcome> {
     let tag = args.get(1).unwrap_or_default();
     std::str::from_utf8(tag).or_else(|_| call.refuse("ERR tag must be UTF-8"))
+}
+
+/// Ids that are still to come: of a tag, or snowflake ids.
+fn wait(tag: Option<&str>, count: u64, style: ReplyStyle) -> CommandOutcome {
+    CommandOutcome::Wait(PendingIds { tag: tag.map(str::to_owned), count, style })
 }
 
 /// `INCR tag`: the next id. A client that wants many ids sends the same bytes again and again; such
@@ -33,8 +38,7 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             if call.services.ids.is_in_strict_order(tag) {
                 call.copies = call.copies_behind();
             }
-            let wanted = WantedIds::Integer(tag.to_owned(), call.copies as u64 + 1);
-            Ok(CommandOutcome::Wait(PendingIds { wanted, style: ReplyStyle::Each }))
+            Ok(wait(Some(tag), call.copies as u64 + 1, ReplyStyle::Each))
         }
     }
 }
@@ -44,10 +48,7 @@ pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Segment;
     let tag = tag(call, args)?;
     match args.get(2).and_then(number) {
-        Some(count @ 1..=RANGED_IDS_MAX) => Ok(CommandOutcome::Wait(PendingIds {
-            wanted: WantedIds::Contiguous(tag.to_owned(), count),
-            style: ReplyStyle::Last,
-        })),
+        Some(count @ 1..=RANGED_IDS_MAX) => Ok(wait(Some(tag), count, ReplyStyle::LastOfRun)),
         _ => call.refuse(&format!("ERR increment must be an integer of 1 to {RANGED_IDS_MAX}")),
     }
 }
@@ -57,27 +58,26 @@ pub(super) fn mint(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Segment;
     let tag = tag(call, args)?;
     let (count, style) = count(call, args.skip(2))?;
-    let wanted = WantedIds::Tag(tag.to_owned(), count);
-    Ok(CommandOutcome::Wait(PendingIds { wanted, style }))
+    Ok(wait(Some(tag), count, style))
 }
 
 /// `SNOWFLAKE [COUNT n]`: one id, or a list of them.
 pub(super) fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.mode = Mode::Snowflake;
     let (count, style) = count(call, args.skip(1))?;
-    if style == ReplyStyle::Last
+    if style == ReplyStyle::One
         && let Some(id) = call.services.ids.next_snowflake_now()
     {
         call.reply().digits(id);
         return Ok(CommandOutcome::Answered);
     }
-    Ok(CommandOutcome::Wait(PendingIds { wanted: WantedIds::Snowflakes(count), style }))
+    Ok(wait(None, count, style))
 }
 
 /// Reads `[COUNT n]`: without it the reply is one id, with it a list, even of one id.
 fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), CommandOutcome> {
     match (args.get(0), args.get(1)) {
-        (None, _) => Ok((1, ReplyStyle::Last)),
+        (None, _) => Ok((1, ReplyStyle::One)),
         (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"COUNT") => match number(count) {
             Some(count @ 1..=LISTED_IDS_MAX) => Ok((count, ReplyStyle::List)),
             _ => call.refuse(&format!("ERR count must be an integer of 1 to {LISTED_IDS_MAX}")),

@@ -11,26 +11,15 @@ use crate::service::{Error, IdService, NOT_CONSECUTIVE, SingleIds, TakenIds};
 /// Bytes of the longest id in a list, with its frame.
 const ID_BYTES_MAX: usize = 26;
 
-/// The ids that a command asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum WantedIds {
-    /// The next id of a tag as an integer, for each of this many commands that came together.
-    Integer(String, u64),
-    /// Ids of a tag, in any form.
-    Tag(String, u64),
-    /// Ids of a tag without a gap.
-    Contiguous(String, u64),
-    /// Snowflake ids.
-    Snowflakes(u64),
-}
-
 /// How a reply shows ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyStyle {
-    /// The highest one alone.
-    Last,
-    /// Each in a separate reply.
+    /// Each as an integer in a separate reply, to one of several commands that came together.
     Each,
+    /// The highest one alone, as an integer, of ids without a gap.
+    LastOfRun,
+    /// The only one.
+    One,
     /// All of them.
     List,
 }
@@ -38,42 +27,33 @@ pub(super) enum ReplyStyle {
 /// A command whose ids are still to come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PendingIds {
-    pub(super) wanted: WantedIds,
+    /// The tag that they belong to; `None`: they are snowflake ids.
+    pub(super) tag: Option<String>,
+    pub(super) count: u64,
     pub(super) style: ReplyStyle,
 }
 
 impl PendingIds {
     pub(super) fn mode(&self) -> Mode {
-        match self.wanted {
-            WantedIds::Integer(..) | WantedIds::Tag(..) | WantedIds::Contiguous(..) => {
-                Mode::Segment
-            }
-            WantedIds::Snowflakes(_) => Mode::Snowflake,
+        match self.tag {
+            Some(_) => Mode::Segment,
+            None => Mode::Snowflake,
         }
     }
 
     /// How many commands it answers.
     pub(super) fn commands(&self) -> u64 {
-        match (self.style, &self.wanted) {
-            (ReplyStyle::Each, WantedIds::Integer(_, commands)) => *commands,
-            _ => 1,
-        }
+        if self.style == ReplyStyle::Each { self.count } else { 1 }
     }
 
     /// The bytes of the reply at most, if it is a long one.
     pub(super) fn long_bytes_max(&self, ids: &IdService) -> Option<usize> {
-        let (count, id_bytes_max) = match &self.wanted {
-            WantedIds::Tag(tag, count) if self.style == ReplyStyle::List => {
-                let shape = ids.shape(tag);
-                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape.format));
-                (*count, ID_BYTES_MAX + text)
-            }
-            WantedIds::Snowflakes(count) if self.style == ReplyStyle::List => {
-                (*count, ID_BYTES_MAX)
-            }
-            _ => return None,
-        };
-        let bytes = usize::try_from(count).ok()?.saturating_mul(id_bytes_max);
+        if self.style != ReplyStyle::List {
+            return None;
+        }
+        let shape = self.tag.as_ref().and_then(|tag| ids.shape(tag));
+        let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape.format));
+        let bytes = usize::try_from(self.count).ok()?.saturating_mul(ID_BYTES_MAX + text);
         (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
@@ -83,22 +63,24 @@ impl PendingIds {
     /// The errors of the service; [`Error::InvalidArgument`] if the command cannot answer with such ids.
     pub(super) async fn take(&self, ids: &IdService) -> Result<SingleIds, Error> {
         let all = |taken| SingleIds { taken: vec![taken], refused: None };
-        let (tag, is_run) = match &self.wanted {
-            WantedIds::Tag(tag, count) => return Ok(all(ids.take(tag, *count).await?)),
-            &WantedIds::Snowflakes(count) => {
-                return Ok(all(TakenIds::plain(ids.take_snowflakes(count).await?)));
+        let Some(tag) = &self.tag else {
+            return Ok(all(TakenIds::plain(ids.take_snowflakes(self.count).await?)));
+        };
+        let is_run = match self.style {
+            ReplyStyle::One | ReplyStyle::List => {
+                return Ok(all(ids.take(tag, self.count).await?));
             }
-            WantedIds::Integer(tag, _) => (tag, false),
-            WantedIds::Contiguous(tag, _) => (tag, true),
+            ReplyStyle::Each => false,
+            ReplyStyle::LastOfRun => true,
         };
         // Whether its numbers belong to keys shows when they are asked for.
         if let Some(shape) = ids.shape(tag).filter(|shape| !shape.giver().gives_to_keys()) {
             integers_only(shape.format.is_some(), shape.has_consecutive_ids(), is_run)?;
         }
-        let taken = match &self.wanted {
-            WantedIds::Contiguous(tag, count) => all(ids.take_contiguous(tag, *count).await?),
-            WantedIds::Integer(tag, count @ 2..) => ids.take_singles(tag, *count).await,
-            _ => all(ids.take(tag, 1).await?),
+        let taken = match self.count {
+            count if is_run => all(ids.take_contiguous(tag, count).await?),
+            1 => all(ids.take(tag, 1).await?),
+            count => ids.take_singles(tag, count).await,
         };
         // The tag may have been unknown here before.
         for text in taken.taken.iter().filter_map(|taken| taken.text.as_deref()) {
@@ -134,18 +116,18 @@ impl PendingIds {
         }
         let numbers = ids.numbers.as_slice();
         let last = numbers.last().map(|last| last.end - 1..last.end);
-        let shown = if self.style == ReplyStyle::Last { last.as_slice() } else { numbers };
+        let shown = if self.style == ReplyStyle::LastOfRun { last.as_slice() } else { numbers };
         let mut text = Vec::new();
         for number in shown.iter().cloned().flatten() {
-            match (&ids.text, &self.wanted) {
+            match (&ids.text, &self.tag) {
                 (Some(of), _) if of.is_formatted() => {
                     text.clear();
                     of.append(number, &mut text);
                     reply.bulk(&text);
                 }
                 (Some(of), _) => reply.integer(of.id(number)),
-                (None, WantedIds::Snowflakes(_)) => reply.digits(number),
-                (None, _) => reply.integer(number),
+                (None, None) => reply.digits(number),
+                (None, Some(_)) => reply.integer(number),
             }
         }
     }
