@@ -67,8 +67,7 @@ pub struct Metrics {
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
-    http_connections: ConnectionGauges,
-    resp_connections: ConnectionGauges,
+    connections: [ConnectionGauges; 2],
     unread_answers: Gauge,
     answers_dropped: Counter,
     backups: [Counter; 2],
@@ -106,16 +105,15 @@ impl Metrics {
         );
         // Until the first look, no tag counts as near its end.
         headroom.set(1.0);
-        let modes = Mode::ALL.map(Mode::label);
-        let id_modes = [modes[0], modes[1], modes[2], modes[3]];
-        let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
+        // No id goes out under the last mode, `admin`.
+        let [id_modes @ .., _] = Mode::LABELS;
         Self {
             ids: by_label(r, "ids", "Ids handed out", "mode", id_modes),
-            requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
-            commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
+            requests: by_label(r, "http_requests", "Requests answered", "mode", Mode::LABELS),
+            commands: by_label(r, "resp_commands", "Redis commands answered", "mode", Mode::LABELS),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
             all_errors: Counter::default(),
-            grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
+            grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", GrabOutcome::LABELS),
             grab_seconds: metric(
                 r,
                 "grab_seconds",
@@ -128,8 +126,7 @@ impl Metrics {
                 "Time that callers waited because no segment was ready",
                 Histogram::new(LATENCY_BUCKETS),
             ),
-            http_connections: ConnectionGauges::new(r, Protocol::Http),
-            resp_connections: ConnectionGauges::new(r, Protocol::Resp),
+            connections: Protocol::LABELS.map(|protocol| ConnectionGauges::new(r, protocol)),
             unread_answers: gauge(
                 r,
                 "unread_answer_bytes",
@@ -146,7 +143,7 @@ impl Metrics {
                 "backups",
                 "Backups that were taken from this node, by how they ended",
                 "outcome",
-                BackupOutcome::ALL.map(BackupOutcome::label),
+                BackupOutcome::LABELS,
             ),
             last_backup: gauge(
                 r,
@@ -178,17 +175,19 @@ impl Metrics {
 
     /// Counts a round that a quorum confirmed for this many requests, and the seconds it took.
     pub(crate) fn round_confirmed(&self, requests: usize, seconds: f64) {
-        self.rounds.confirmed(requests, seconds);
+        self.rounds.confirmed.inc();
+        self.rounds.requests.inc_by(requests as u64);
+        self.rounds.seconds.observe(seconds);
     }
 
     /// Counts a round that was not confirmed.
     pub(crate) fn round_failed(&self) {
-        self.rounds.failed();
+        self.rounds.failed.inc();
     }
 
     /// Counts a message that carried requests to the leader.
     pub(crate) fn leader_asked(&self, outcome: LeaderMessage) {
-        self.rounds.message(outcome);
+        self.rounds.messages[outcome as usize].inc();
     }
 
     /// Records that a caller waited this many seconds for a segment, with or without success.
@@ -198,18 +197,12 @@ impl Metrics {
 
     /// Records how long a request took that was not answered from what is held.
     pub(crate) fn request_took(&self, protocol: Protocol, mode: Mode, took: Duration) {
-        self.times.request(protocol, mode, took);
-    }
-
-    /// The beginning of a burst of requests, if it is one that is measured.
-    #[inline]
-    pub(crate) fn burst_begins(&self) -> Option<Burst> {
-        Burst::begin()
+        self.times.requests[protocol as usize][mode as usize].observe(took.as_secs_f64());
     }
 
     /// Records that the answers to a burst of requests are sent.
     pub(crate) fn burst_answered(&self, protocol: Protocol, burst: &Burst) {
-        self.times.burst(protocol, burst);
+        self.times.bursts[protocol as usize].observe(burst.0.elapsed().as_secs_f64());
     }
 
     /// Counts a backup.
@@ -254,8 +247,8 @@ impl Metrics {
 
     /// What of the files that this node reads while it runs cannot be used.
     pub(crate) fn failed_reloads(&self) -> Vec<&'static str> {
-        let reloads = Reloaded::ALL.iter().zip(&self.doors.reloads_failed);
-        reloads.filter(|(_, failed)| failed.get() > 0).map(|(what, _)| what.label()).collect()
+        let reloads = Reloaded::LABELS.into_iter().zip(&self.doors.reloads_failed);
+        reloads.filter(|(_, failed)| failed.get() > 0).map(|(what, _)| what).collect()
     }
 
     /// Counts a request that was answered, well or not.

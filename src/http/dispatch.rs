@@ -36,7 +36,7 @@ use crate::access::{AccessPolicy, Caller, Tokens};
 use crate::connection::answer_budget::OriginBudget;
 use crate::connection::watchdog::Progress;
 use crate::limits::SLOW_REQUEST_MAX;
-use crate::metrics::{Mode, Protocol};
+use crate::metrics::{Burst, Mode, Protocol};
 use crate::service::{IdService, Services};
 
 /// The body of a request.
@@ -212,7 +212,7 @@ impl Dispatch {
         }
         if let Some(asked) = IdRequest::read(&head.uri, &head.headers) {
             let takes = asked.path.takes_by(&head.method) && body.is_end_stream();
-            let burst = self.ids().metrics().burst_begins();
+            let burst = Burst::begin();
             if let Some(response) = takes.then(|| self.id_answers.held(&asked)).flatten() {
                 if let Some(burst) = &burst {
                     self.ids().metrics().burst_answered(Protocol::Http, burst);

@@ -37,7 +37,7 @@ use super::ids;
 use crate::connection::buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::connection::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
-use crate::metrics::{MODES, Mode, Protocol};
+use crate::metrics::{Burst, MODES, Mode, Protocol};
 use crate::service::HeldIds;
 
 /// Maximum number of bytes that one read takes.
@@ -93,7 +93,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                     DrainPhase::Serving | DrainPhase::Ended => return Ok(None),
                 }
             }
-            let burst = self.dispatch.ids().metrics().burst_begins();
+            let burst = Burst::begin();
             loop {
                 match self.answer() {
                     AnswersEnd::NeedMoreInput => break,

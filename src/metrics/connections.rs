@@ -1,7 +1,6 @@
 //! What a node counts of its connections, and of answers that wait for their clients.
 
 use super::Metrics;
-use super::doors::ConnectionGauges;
 use super::labels::Protocol;
 
 impl Metrics {
@@ -22,36 +21,28 @@ impl Metrics {
 
     /// Counts a connection that was accepted.
     pub(crate) fn connection_opened(&self, protocol: Protocol) {
-        self.connections(protocol).open.inc();
+        self.connections[protocol as usize].open.inc();
     }
 
     /// Counts a connection that has ended.
     pub(crate) fn connection_closed(&self, protocol: Protocol) {
-        self.connections(protocol).open.dec();
+        self.connections[protocol as usize].open.dec();
     }
 
     /// How many connections of clients are open.
     pub(crate) fn connections_open(&self) -> u64 {
-        let open = |gauges: &ConnectionGauges| u64::try_from(gauges.open.get()).unwrap_or(0);
-        open(&self.http_connections) + open(&self.resp_connections)
+        self.connections.iter().map(|of| u64::try_from(of.open.get()).unwrap_or(0)).sum()
     }
 
     pub(crate) fn connection_refused(&self, protocol: Protocol) {
-        self.connections(protocol).refused.inc();
+        self.connections[protocol as usize].refused.inc();
     }
 
     pub(crate) fn connection_evicted(&self, protocol: Protocol) {
-        self.connections(protocol).evicted.inc();
+        self.connections[protocol as usize].evicted.inc();
     }
 
     pub(crate) fn connection_too_slow(&self, protocol: Protocol) {
-        self.connections(protocol).too_slow.inc();
-    }
-
-    fn connections(&self, protocol: Protocol) -> &ConnectionGauges {
-        match protocol {
-            Protocol::Http => &self.http_connections,
-            Protocol::Resp => &self.resp_connections,
-        }
+        self.connections[protocol as usize].too_slow.inc();
     }
 }

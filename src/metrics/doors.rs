@@ -5,7 +5,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::labels::{Protocol, Reloaded};
-use super::registration::{LevelGauge, by_label, gauge, gauges_by_label, metric};
+use super::registration::{LevelGauge, by_label, gauge, metric};
 
 /// The connections of clients that speak one protocol.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(super) struct ConnectionGauges {
 }
 
 impl ConnectionGauges {
-    pub(super) fn new(r: &mut Registry, protocol: Protocol) -> Self {
-        let named = |what: &str| format!("{}_connections{what}", protocol.name());
+    pub(super) fn new(r: &mut Registry, protocol: &str) -> Self {
+        let named = |what: &str| format!("{protocol}_connections{what}");
         let mut counter =
             |what: &str, help: &str| metric(r, &named(what), help, Counter::default());
         let refused = counter("_refused", "Client connections turned away for want of a place");
@@ -48,7 +48,7 @@ impl DoorMetrics {
                 "auth_failures",
                 "Attempts with a token that does not hold",
                 "protocol",
-                Protocol::ALL.map(Protocol::name),
+                Protocol::LABELS,
             ),
             peer_certificate_expiry: gauge(
                 r,
@@ -65,14 +65,14 @@ impl DoorMetrics {
                 "tls_handshakes_failed",
                 "Connections of clients that ended before TLS was agreed on",
                 "protocol",
-                Protocol::ALL.map(Protocol::name),
+                Protocol::LABELS,
             ),
-            reloads_failed: gauges_by_label(
+            reloads_failed: by_label(
                 r,
                 "reload_failed",
                 "1 while files that changed, or that cannot be read any more, are not in force",
                 "what",
-                Reloaded::ALL.map(Reloaded::label),
+                Reloaded::LABELS,
             ),
         }
     }

@@ -19,17 +19,12 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; MODES] =
-        [Mode::Segment, Mode::Snowflake, Mode::Sequence, Mode::Register, Mode::Admin];
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; MODES] =
+        ["segment", "snowflake", "sequence", "register", "admin"];
 
     pub(super) fn label(self) -> &'static str {
-        match self {
-            Mode::Segment => "segment",
-            Mode::Snowflake => "snowflake",
-            Mode::Sequence => "sequence",
-            Mode::Register => "register",
-            Mode::Admin => "admin",
-        }
+        Self::LABELS[self as usize]
     }
 }
 
@@ -43,14 +38,12 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    pub(super) const ALL: [Protocol; 2] = [Protocol::Http, Protocol::Resp];
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; 2] = ["http", "resp"];
 
     /// The protocol in names of threads and metrics.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Protocol::Http => "http",
-            Protocol::Resp => "resp",
-        }
+        Self::LABELS[self as usize]
     }
 }
 
@@ -66,16 +59,8 @@ pub(crate) enum Reloaded {
 }
 
 impl Reloaded {
-    pub(super) const ALL: [Reloaded; 3] =
-        [Reloaded::Tokens, Reloaded::ClientCertificates, Reloaded::PeerKeys];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Reloaded::Tokens => "tokens",
-            Reloaded::ClientCertificates => "client_certificates",
-            Reloaded::PeerKeys => "peer_keys",
-        }
-    }
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; 3] = ["tokens", "client_certificates", "peer_keys"];
 }
 
 /// How a backup ended. The `outcome` label.
@@ -88,14 +73,8 @@ pub(crate) enum BackupOutcome {
 }
 
 impl BackupOutcome {
-    pub(super) const ALL: [BackupOutcome; 2] = [BackupOutcome::Complete, BackupOutcome::BrokenOff];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            BackupOutcome::Complete => "complete",
-            BackupOutcome::BrokenOff => "broken_off",
-        }
-    }
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; 2] = ["complete", "broken_off"];
 }
 
 /// How a grab ended. The `outcome` label.
@@ -110,16 +89,8 @@ pub enum GrabOutcome {
 }
 
 impl GrabOutcome {
-    pub(super) const ALL: [GrabOutcome; 3] =
-        [GrabOutcome::Granted, GrabOutcome::Rejected, GrabOutcome::Failed];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            GrabOutcome::Granted => "granted",
-            GrabOutcome::Rejected => "rejected",
-            GrabOutcome::Failed => "failed",
-        }
-    }
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; 3] = ["granted", "rejected", "failed"];
 }
 
 /// How a message to the leader ended. The `outcome` label.
@@ -134,14 +105,6 @@ pub(crate) enum LeaderMessage {
 }
 
 impl LeaderMessage {
-    pub(super) const ALL: [LeaderMessage; 3] =
-        [LeaderMessage::Answered, LeaderMessage::Overloaded, LeaderMessage::Failed];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            LeaderMessage::Answered => "answered",
-            LeaderMessage::Overloaded => "overloaded",
-            LeaderMessage::Failed => "failed",
-        }
-    }
+    /// In the order of the variants.
+    pub(super) const LABELS: [&'static str; 3] = ["answered", "overloaded", "failed"];
 }

@@ -2,7 +2,6 @@
 //! [`BURSTS_PER_SAMPLE`] reads the clock. A request that hyper reads is a burst of its own.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -24,12 +23,12 @@ const REQUEST_BUCKETS: [f64; 13] =
 /// The histograms of how long requests took.
 #[derive(Debug)]
 pub(super) struct RequestTimes {
-    requests: [[Histogram; MODES]; 2],
-    bursts: [Histogram; 2],
+    pub(super) requests: [[Histogram; MODES]; 2],
+    pub(super) bursts: [Histogram; 2],
 }
 
 /// The beginning of a burst that is measured.
-pub(crate) struct Burst(Instant);
+pub(crate) struct Burst(pub(super) Instant);
 
 impl RequestTimes {
     pub(super) fn new(r: &mut Registry) -> Self {
@@ -38,14 +37,14 @@ impl RequestTimes {
         });
         let bursts =
             Family::<Labels<1>, Histogram>::new_with_constructor(|| Histogram::new(BURST_BUCKETS));
-        let of = |protocol: Protocol, mode: Mode| {
-            let labels = [("protocol", protocol.name()), ("mode", mode.label())];
-            requests.get_or_create(&labels).clone()
-        };
         let times = Self {
-            requests: Protocol::ALL.map(|protocol| Mode::ALL.map(|mode| of(protocol, mode))),
-            bursts: Protocol::ALL
-                .map(|protocol| bursts.get_or_create(&[("protocol", protocol.name())]).clone()),
+            requests: Protocol::LABELS.map(|protocol| {
+                Mode::LABELS.map(|mode| {
+                    requests.get_or_create(&[("protocol", protocol), ("mode", mode)]).clone()
+                })
+            }),
+            bursts: Protocol::LABELS
+                .map(|protocol| bursts.get_or_create(&[("protocol", protocol)]).clone()),
         };
         metric(
             r,
@@ -61,20 +60,12 @@ impl RequestTimes {
         );
         times
     }
-
-    pub(super) fn request(&self, protocol: Protocol, mode: Mode, took: Duration) {
-        self.requests[protocol as usize][mode as usize].observe(took.as_secs_f64());
-    }
-
-    pub(super) fn burst(&self, protocol: Protocol, burst: &Burst) {
-        self.bursts[protocol as usize].observe(burst.0.elapsed().as_secs_f64());
-    }
 }
 
 impl Burst {
     /// The beginning of a burst, if it is one that is measured.
     #[inline]
-    pub(super) fn begin() -> Option<Self> {
+    pub(crate) fn begin() -> Option<Self> {
         thread_local! { static BURSTS: Cell<u32> = const { Cell::new(0) } }
         let number = BURSTS.get().wrapping_add(1);
         BURSTS.set(number);

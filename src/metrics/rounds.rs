@@ -14,11 +14,11 @@ const ROUND_BUCKETS: [f64; 14] =
 /// Counters of strict order.
 #[derive(Debug)]
 pub(super) struct RoundMetrics {
-    confirmed: Counter,
-    failed: Counter,
-    seconds: Histogram,
-    requests: Counter,
-    messages: [Counter; 3],
+    pub(super) confirmed: Counter,
+    pub(super) failed: Counter,
+    pub(super) seconds: Histogram,
+    pub(super) requests: Counter,
+    pub(super) messages: [Counter; 3],
 }
 
 impl RoundMetrics {
@@ -46,25 +46,8 @@ impl RoundMetrics {
                 "leader_messages",
                 "Messages that carried requests to the leader, by how they ended",
                 "outcome",
-                LeaderMessage::ALL.map(LeaderMessage::label),
+                LeaderMessage::LABELS,
             ),
         }
-    }
-
-    /// Counts a round that was confirmed for this many requests, and the seconds it took.
-    pub(super) fn confirmed(&self, requests: usize, seconds: f64) {
-        self.confirmed.inc();
-        self.requests.inc_by(requests as u64);
-        self.seconds.observe(seconds);
-    }
-
-    /// Counts a round that was not confirmed.
-    pub(super) fn failed(&self) {
-        self.failed.inc();
-    }
-
-    /// Counts a message to the leader.
-    pub(super) fn message(&self, outcome: LeaderMessage) {
-        self.messages[outcome as usize].inc();
     }
 }

@@ -30,7 +30,7 @@ use crate::connection::watchdog::{CloseReason, IdlePolicy, Progress};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
-use crate::metrics::{MODES, Metrics, Mode, Protocol};
+use crate::metrics::{Burst, MODES, Metrics, Mode, Protocol};
 use crate::service::{Error, Services};
 
 /// The answer to a connection above the limit, in the words of Redis.
@@ -159,7 +159,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                     if self.read(in_between).await? == 0 {
                         return Ok(());
                     }
-                    burst = self.metrics().burst_begins();
+                    burst = Burst::begin();
                     last = self.buffers.drain_phase() >= DrainPhase::LastAnswers;
                 }
             }
