@@ -374,13 +374,7 @@ pub fn inspect(args: &inspect::InspectArgs) -> ExitCode {
 
 /// Makes a new cluster from a copy.
 pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
-    match restore::run(args) {
-        Ok(outcome) => finish(outcome),
-        Err(restore::MissingSafetyFlags(failure)) => {
-            output::complain(&failure);
-            ExitCode::from(2)
-        }
-    }
+    finish(restore::run(args))
 }
 
 /// Prints what a shell needs to complete commands and flags.

@@ -120,12 +120,9 @@ enum SnowflakesAfter {
     Id(u64),
 }
 
-/// An argument that is required, but missing.
-pub(super) struct MissingSafetyFlags(pub(super) Failure);
-
 impl RestoreArgs {
     /// The two things that no copy holds.
-    fn said(&self) -> Result<(u64, SnowflakesAfter), MissingSafetyFlags> {
+    fn said(&self) -> Result<(u64, SnowflakesAfter), Failure> {
         let after = match (self.stopped_at, self.snowflake_above) {
             (Some(moment), _) => Some(SnowflakesAfter::StoppedAt(moment)),
             (None, Some(id)) => Some(SnowflakesAfter::Id(id)),
@@ -133,9 +130,7 @@ impl RestoreArgs {
         };
         match (self.advance_all_by, after) {
             (Some(by), Some(after)) => Ok((by, after)),
-            (by, after) => {
-                Err(MissingSafetyFlags(Failure::new(unsaid(by.is_none(), after.is_none()))))
-            }
+            (by, after) => Err(Failure::new(unsaid(by.is_none(), after.is_none())).exiting(2)),
         }
     }
 }
@@ -157,21 +152,22 @@ fn unsaid(by: bool, after: bool) -> String {
     text
 }
 
-pub(super) fn run(args: &RestoreArgs) -> Result<Result<(), Failure>, MissingSafetyFlags> {
+pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
     let (all, after) = args.said()?;
     if let Some(less) = args.advance.iter().find(|advance| advance.by < all) {
         let TagAdvance { tag, by } = less;
-        return Err(MissingSafetyFlags(Failure::new(format!(
+        let text = format!(
             "--advance {tag}={by} is less than --advance-all-by {all}, by which every tag rises"
-        ))));
+        );
+        return Err(Failure::new(text).exiting(2));
     }
     if let Some(tag) = twice(&args.advance) {
         let text = format!(
             "--advance names {tag} twice: give it once, with the number of ids to raise it by"
         );
-        return Err(MissingSafetyFlags(Failure::new(text)));
+        return Err(Failure::new(text).exiting(2));
     }
-    Ok(carry_out(args, all, after))
+    carry_out(args, all, after)
 }
 
 /// A tag that is named more than once.
