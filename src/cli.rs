@@ -93,6 +93,14 @@ pub enum CliCommand {
     /// Run one node of a cluster
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// What ends by itself.
+    #[command(flatten)]
+    Other(Command),
+}
+
+/// The commands that run no node.
+#[derive(Debug, Subcommand)]
+pub enum Command {
     /// Create a secret, an auth file and an admin token in a new directory, for a trial
     #[command(after_help = "Example:\n  mintleaf init trial")]
     Init(init::InitArgs),
@@ -322,7 +330,9 @@ pub fn parse() -> Cli {
     match &mut cli.command {
         CliCommand::Serve(args) => args.sources = sources,
         CliCommand::Dev(args) => args.sources = sources,
-        CliCommand::Client(ClientCommand::Doctor { args, .. }) => args.sources = sources,
+        CliCommand::Other(Command::Client(ClientCommand::Doctor { args, .. })) => {
+            args.sources = sources;
+        }
         _ => {}
     }
     cli
@@ -347,66 +357,20 @@ pub fn warn(what: &str) {
     output::warn(what);
 }
 
-/// Makes what a trial with an auth file needs.
-pub fn init(args: &init::InitArgs) -> ExitCode {
-    finish(init::run(args))
-}
-
-/// Makes a token.
-pub fn token(command: &token::TokenCommand) -> ExitCode {
-    finish(token::run(command))
-}
-
-/// Makes a CA or a certificate.
-pub fn cert(command: &cert::CertCommand, json: bool) -> ExitCode {
-    finish(cert::run(command, json))
-}
-
-/// Makes a secret.
-pub fn secret(command: &secret::SecretCommand, json: bool) -> ExitCode {
-    finish(secret::run(command, json))
-}
-
-/// Shows what a copy of a cluster's state holds.
-pub fn inspect(args: &inspect::InspectArgs) -> ExitCode {
-    finish(inspect::run(args))
-}
-
-/// Makes a new cluster from a copy.
-pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
-    finish(restore::run(args))
-}
-
-/// Prints what a shell needs to complete commands and flags.
-pub fn completions(args: &manual::CompletionsArgs) -> ExitCode {
-    finish(manual::completions(args, Cli::command()))
-}
-
-/// Prints help.
-pub fn help(args: &topics::HelpArgs) -> ExitCode {
-    finish(topics::run(args, help::grouped(Cli::command())))
-}
-
-/// Writes man pages.
-pub fn man(args: &manual::ManArgs) -> ExitCode {
-    finish(manual::man(args, Cli::command()))
-}
-
-/// Runs a client command to its end, and prints its output.
-pub fn run(command: ClientCommand) -> ExitCode {
-    let outcome = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("cannot start: {error}")))
-        .and_then(|runtime| {
-            // Of a future without a type of its own tokio has one copy, and not one for each of its schedulers.
-            let done: Pin<Box<dyn Future<Output = _>>> = Box::pin(dispatch(command));
-            runtime.block_on(done)
-        });
-    finish(outcome)
-}
-
-fn finish(outcome: Result<(), Failure>) -> ExitCode {
+/// Runs a command to its end, and prints its output.
+pub fn run(command: Command) -> ExitCode {
+    let outcome = match command {
+        Command::Init(args) => init::run(&args),
+        Command::Token { command } => token::run(&command),
+        Command::Cert { command, json } => cert::run(&command, json),
+        Command::Secret { command, json } => secret::run(&command, json),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Help(args) => topics::run(&args, help::grouped(Cli::command())),
+        Command::Client(command) => ask(command),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -414,6 +378,15 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
     }
+}
+
+/// Carries out a command that talks to a running node.
+fn ask(command: ClientCommand) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    // Of a future without a type of its own tokio has one copy, and not one for each of its schedulers.
+    let done: Pin<Box<dyn Future<Output = _>>> = Box::pin(dispatch(command));
+    runtime.block_on(done)
 }
 
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
     let command = cli::parse().command;
     let unknown = cli::unknown_variables();
-    if !matches!(command, CliCommand::Dev(_) | CliCommand::Serve(_)) {
+    if let CliCommand::Other(_) = command {
         unknown.iter().for_each(|what| cli::warn(what));
     }
     match command {
@@ -43,16 +43,7 @@ fn main() -> ExitCode {
             }
             Err(error) => bad_usage(SERVE_HELP, &error),
         },
-        CliCommand::Init(args) => cli::init(&args),
-        CliCommand::Token { command } => cli::token(&command),
-        CliCommand::Cert { command, json } => cli::cert(&command, json),
-        CliCommand::Secret { command, json } => cli::secret(&command, json),
-        CliCommand::Inspect(args) => cli::inspect(&args),
-        CliCommand::Restore(args) => cli::restore(&args),
-        CliCommand::Completions(args) => cli::completions(&args),
-        CliCommand::Help(args) => cli::help(&args),
-        CliCommand::Man(args) => cli::man(&args),
-        CliCommand::Client(command) => cli::run(command),
+        CliCommand::Other(command) => cli::run(command),
     }
 }
 

@@ -26,9 +26,8 @@ fn urls_are_taken_before_and_after_the_command() {
     let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
     assert!(Cli::try_parse_from(line).is_ok());
     let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
-    let Ok(Cli { command: CliCommand::Client(ClientCommand::Next { connect, .. }) }) =
-        Cli::try_parse_from(line)
-    else {
+    let parsed = Cli::try_parse_from(line).map(|cli| cli.command);
+    let Ok(CliCommand::Other(Command::Client(ClientCommand::Next { connect, .. }))) = parsed else {
         panic!("not parsed as `next`");
     };
     assert_eq!(connect.url_count(), 2);
