@@ -67,7 +67,7 @@ mod workers;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::config::{DevArgs, ServeArgs};
 use crate::version::VERSION_AND_COMMIT;
@@ -147,52 +147,17 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
     /// Create, list, read, change and delete tags
-    Tag {
-        /// Which of them.
-        #[command(subcommand)]
-        command: tag::TagCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Tag(AskingBy<tag::TagCommand>),
     /// Take ids of a tag and print them, one per line
     #[command(after_help = "Example:\n  mintleaf next orders -n 5")]
-    Next {
-        /// What to take.
-        #[command(flatten)]
-        args: ids::NextArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Next(Asking<ids::NextArgs>),
     /// Take numbers of a key in a sequence, or show its last one
-    Sequence {
-        /// What to do.
-        #[command(subcommand)]
-        command: sequence::SequenceCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Sequence(AskingBy<sequence::SequenceCommand>),
     /// Give a key of a register its number, show it, or list the keys
-    Register {
-        /// What to do.
-        #[command(subcommand)]
-        command: register::RegisterCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Register(AskingBy<register::RegisterCommand>),
     /// Take snowflake ids and print them, one per line
     #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
-    Snowflake {
-        /// How many.
-        #[command(flatten)]
-        args: ids::SnowflakeArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Snowflake(Asking<ids::SnowflakeArgs>),
     /// Make all snowflake ids given from now on show a later time than this one
     #[command(
         name = "snowflake-floor",
@@ -204,123 +169,73 @@ pub enum ClientCommand {
                       periods up to the one after the floor begin as much higher as at the restore, and registers \
                       have a gap there."
     )]
-    SnowflakeFloor {
-        /// Above which id.
-        #[command(flatten)]
-        args: ids::FloorArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    SnowflakeFloor(Asking<ids::FloorArgs>),
     /// Show the time, worker id and sequence number in a snowflake id
     #[command(after_help = help::DECODE)]
-    Decode {
-        /// The id, and what to take it apart by.
-        #[command(flatten)]
-        args: decode::DecodeArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Decode(Asking<decode::DecodeArgs>),
     /// Show recent admin changes: who changed what, and when
     #[command(
         after_help = "Examples:\n  mintleaf audit --newest --limit 20\n  mintleaf audit --json"
     )]
-    Audit {
-        /// Which of them.
-        #[command(flatten)]
-        args: audit::AuditArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Audit(Asking<audit::AuditArgs>),
     /// Import the tags of Leaf or tinyid: create each at its mark, or raise it to there
     #[command(
         after_help = "Example:\n  mysqldump leaf leaf_alloc_frozen > leaf_alloc.sql\n  mintleaf import \
                             leaf_alloc.sql --dry-run\n\nAn invalid row is reported with its line number and skipped. A second run \
                             changes nothing."
     )]
-    Import {
-        /// What to take over.
-        #[command(flatten)]
-        args: import::ImportArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Import(Asking<import::ImportArgs>),
     /// Print the marks of all tags as SQL for the table of a Leaf that goes on from them
     #[command(
         after_help = "Examples:\n  mintleaf export --leaf > marks.sql\n  mintleaf export --leaf leaf_alloc_frozen | \
                             mysql leaf\n\nFreeze the tags first: mintleaf tag freeze --all. A tag that Leaf cannot go on with \
                             is named on standard error, and left out."
     )]
-    Export {
-        /// For which system.
-        #[command(flatten)]
-        args: export::ExportArgs,
-        /// Which node.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Export(Asking<export::ExportArgs>),
     /// Write the whole state of a running cluster to a file
     #[command(
         after_help = "Examples:\n  mintleaf backup mintleaf-backup\n  mintleaf backup backups/ --keep 14\n\nInto a \
                       directory it prints nothing without a terminal. The role `backup` is enough."
     )]
-    Backup {
-        /// Where to.
-        #[command(flatten)]
-        args: backup::BackupArgs,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Backup(Asking<backup::BackupArgs>),
     /// Check whether a node would run well on this machine: disk, clock, limits, files, ports and peers
     #[command(after_help = help::DOCTOR)]
-    Doctor {
-        /// The settings of a node.
-        #[command(flatten)]
-        args: Box<ServeArgs>,
-        /// Which nodes to compare with, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Doctor(Asking<Box<ServeArgs>>),
     /// Show which node holds which snowflake worker id
-    Worker {
-        /// What to see.
-        #[command(subcommand)]
-        command: workers::WorkerCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Worker(AskingBy<workers::WorkerCommand>),
     /// Create, list, read and delete pools of worker ids, which programs lease
-    Pool {
-        /// What to do.
-        #[command(subcommand)]
-        command: pool::PoolCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Pool(AskingBy<pool::PoolCommand>),
     /// Check whether a node can hand out ids: exit code 0 if it is ready, else 1 and the reasons
     #[command(
         after_help = "Example:\n  mintleaf ready\n\nMeant for container health checks and scripts. It needs no token."
     )]
-    Ready {
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Ready(Connect),
     /// Show and change the members of the cluster
-    Cluster {
-        /// What to see or change.
-        #[command(subcommand)]
-        command: cluster::ClusterCommand,
-        /// Which node, and how to print.
-        #[command(flatten)]
-        connect: Connect,
-    },
+    Cluster(AskingBy<cluster::ClusterCommand>),
+}
+
+/// A command that talks to a node: the help says what stands at its variant.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct Asking<T: Args> {
+    /// What to do.
+    #[command(flatten)]
+    args: T,
+    /// Which node, and how to print.
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// The same, of a command with commands below it.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct AskingBy<T: Subcommand> {
+    /// What to do.
+    #[command(subcommand)]
+    command: T,
+    /// Which node, and how to print.
+    #[command(flatten)]
+    connect: Connect,
 }
 
 /// Reads the command line. Ends the process if it asks for help or cannot be understood.
@@ -330,7 +245,7 @@ pub fn parse() -> Cli {
     match &mut cli.command {
         CliCommand::Serve(args) => args.sources = sources,
         CliCommand::Dev(args) => args.sources = sources,
-        CliCommand::Other(Command::Client(ClientCommand::Doctor { args, .. })) => {
+        CliCommand::Other(Command::Client(ClientCommand::Doctor(Asking { args, .. }))) => {
             args.sources = sources;
         }
         _ => {}
@@ -391,52 +306,56 @@ fn ask(command: ClientCommand) -> Result<(), Failure> {
 
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
-        ClientCommand::Tag { command, connect } => {
+        ClientCommand::Tag(AskingBy { command, connect }) => {
             let (client, json) = connect.open()?;
             tag::or_suggest(tag::run(command, &client, json).await, &client).await
         }
-        ClientCommand::Next { args, connect } => {
+        ClientCommand::Next(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             tag::or_suggest(ids::next(&args, &client, json).await, &client).await
         }
-        ClientCommand::Sequence { command, connect } => {
+        ClientCommand::Sequence(AskingBy { command, connect }) => {
             let (client, json) = connect.open()?;
             tag::or_suggest(sequence::run(command, &client, json).await, &client).await
         }
-        ClientCommand::Register { command, connect } => {
+        ClientCommand::Register(AskingBy { command, connect }) => {
             let (client, json) = connect.open()?;
             tag::or_suggest(register::run(command, &client, json).await, &client).await
         }
-        ClientCommand::Snowflake { args, connect } => {
+        ClientCommand::Snowflake(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             ids::snowflake(&args, &client, json).await
         }
-        ClientCommand::SnowflakeFloor { args, connect } => {
+        ClientCommand::SnowflakeFloor(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             ids::raise_floor(&args, &client, json).await
         }
-        ClientCommand::Decode { args, connect } => decode::run(&args, connect).await,
-        ClientCommand::Audit { args, connect } => {
+        ClientCommand::Decode(Asking { args, connect }) => decode::run(&args, connect).await,
+        ClientCommand::Audit(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             audit::run(&args, &client, json).await
         }
-        ClientCommand::Import { args, connect } => {
+        ClientCommand::Import(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             import::run(args, client, json).await
         }
-        ClientCommand::Export { args, connect } => export::run(&args, &connect.open()?.0).await,
-        ClientCommand::Backup { args, connect } => {
+        ClientCommand::Export(Asking { args, connect }) => {
+            export::run(&args, &connect.open()?.0).await
+        }
+        ClientCommand::Backup(Asking { args, connect }) => {
             let (client, json) = connect.open()?;
             backup::run(args, &client, json).await
         }
-        ClientCommand::Doctor { args, connect } => doctor::run(*args, connect).await,
-        ClientCommand::Pool { command, connect } => {
+        ClientCommand::Doctor(Asking { args, connect }) => doctor::run(*args, connect).await,
+        ClientCommand::Pool(AskingBy { command, connect }) => {
             let (client, json) = connect.open()?;
             pool::run(command, &client, json).await
         }
-        ClientCommand::Worker { command, connect } => workers::run(&command, connect).await,
-        ClientCommand::Ready { connect } => ready::run(connect).await,
-        ClientCommand::Cluster { command, connect } => {
+        ClientCommand::Worker(AskingBy { command, connect }) => {
+            workers::run(&command, connect).await
+        }
+        ClientCommand::Ready(connect) => ready::run(connect).await,
+        ClientCommand::Cluster(AskingBy { command, connect }) => {
             let (client, json) = connect.open()?;
             cluster::run(command, &client, json).await
         }

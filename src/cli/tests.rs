@@ -27,7 +27,9 @@ fn urls_are_taken_before_and_after_the_command() {
     assert!(Cli::try_parse_from(line).is_ok());
     let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
     let parsed = Cli::try_parse_from(line).map(|cli| cli.command);
-    let Ok(CliCommand::Other(Command::Client(ClientCommand::Next { connect, .. }))) = parsed else {
+    let Ok(CliCommand::Other(Command::Client(ClientCommand::Next(Asking { connect, .. })))) =
+        parsed
+    else {
         panic!("not parsed as `next`");
     };
     assert_eq!(connect.url_count(), 2);
