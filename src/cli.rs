@@ -307,57 +307,46 @@ fn ask(command: ClientCommand) -> Result<(), Failure> {
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Tag(AskingBy { command, connect }) => {
-            let (client, json) = connect.open()?;
-            tag::or_suggest(tag::run(command, &client, json).await, &client).await
+            let client = &connect.open()?;
+            tag::or_suggest(tag::run(command, client).await, client).await
         }
         ClientCommand::Next(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            tag::or_suggest(ids::next(&args, &client, json).await, &client).await
+            let client = &connect.open()?;
+            tag::or_suggest(ids::next(&args, client).await, client).await
         }
         ClientCommand::Sequence(AskingBy { command, connect }) => {
-            let (client, json) = connect.open()?;
-            tag::or_suggest(sequence::run(command, &client, json).await, &client).await
+            let client = &connect.open()?;
+            tag::or_suggest(sequence::run(command, client).await, client).await
         }
         ClientCommand::Register(AskingBy { command, connect }) => {
-            let (client, json) = connect.open()?;
-            tag::or_suggest(register::run(command, &client, json).await, &client).await
+            let client = &connect.open()?;
+            tag::or_suggest(register::run(command, client).await, client).await
         }
         ClientCommand::Snowflake(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            ids::snowflake(&args, &client, json).await
+            ids::snowflake(&args, &connect.open()?).await
         }
         ClientCommand::SnowflakeFloor(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            ids::raise_floor(&args, &client, json).await
+            ids::raise_floor(&args, &connect.open()?).await
         }
         ClientCommand::Decode(Asking { args, connect }) => decode::run(&args, connect).await,
-        ClientCommand::Audit(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            audit::run(&args, &client, json).await
-        }
-        ClientCommand::Import(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            import::run(args, client, json).await
-        }
+        ClientCommand::Audit(Asking { args, connect }) => audit::run(&args, &connect.open()?).await,
+        ClientCommand::Import(Asking { args, connect }) => import::run(args, connect.open()?).await,
         ClientCommand::Export(Asking { args, connect }) => {
-            export::run(&args, &connect.open()?.0).await
+            export::run(&args, &connect.open()?).await
         }
         ClientCommand::Backup(Asking { args, connect }) => {
-            let (client, json) = connect.open()?;
-            backup::run(args, &client, json).await
+            backup::run(args, &connect.open()?).await
         }
         ClientCommand::Doctor(Asking { args, connect }) => doctor::run(*args, connect).await,
         ClientCommand::Pool(AskingBy { command, connect }) => {
-            let (client, json) = connect.open()?;
-            pool::run(command, &client, json).await
+            pool::run(command, &connect.open()?).await
         }
         ClientCommand::Worker(AskingBy { command, connect }) => {
             workers::run(&command, connect).await
         }
         ClientCommand::Ready(connect) => ready::run(connect).await,
         ClientCommand::Cluster(AskingBy { command, connect }) => {
-            let (client, json) = connect.open()?;
-            cluster::run(command, &client, json).await
+            cluster::run(command, &connect.open()?).await
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct AuditArgs {
     wide: bool,
 }
 
-pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(args: &AuditArgs, client: &Client) -> Result<(), Failure> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     let order = if args.newest { "newest" } else { "oldest" };
     let mut after = args.after;
@@ -47,7 +47,11 @@ pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result
             None => break,
         }
     }
-    if json { print_json(&Value::Array(entries)) } else { print_table(&table(&entries, args.wide)) }
+    if client.json {
+        print_json(&Value::Array(entries))
+    } else {
+        print_table(&table(&entries, args.wide))
+    }
 }
 
 fn table(entries: &[Value], is_wide: bool) -> TextTable<7> {

@@ -31,10 +31,10 @@ pub struct BackupArgs {
     keep: Option<u32>,
 }
 
-pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(args: BackupArgs, client: &Client) -> Result<(), Failure> {
     let BackupArgs { file, keep } = args;
     if file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return into_directory(&file, keep, client, json).await;
+        return into_directory(&file, keep, client).await;
     }
     if keep.is_some() {
         let text = format!("--keep needs a directory, and {} is none", file.display());
@@ -48,23 +48,17 @@ pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result
     let (_, bytes) = receive(client, &mut new.file).await?;
     new.put(&file)?;
     let shown = file.display().to_string();
-    if json {
-        return output::print_json(&json!({ "file": shown, "bytes": bytes }));
-    }
-    output::print(&format!(
-        "{shown}: {bytes} bytes, verified\nKeep it where only you can read it: it names every tag, every node, and \
-         who changed what. `mintleaf inspect` shows what it contains.\n"
-    ))
+    client.show(&json!({ "file": shown, "bytes": bytes }), || {
+        format!(
+            "{shown}: {bytes} bytes, verified\nKeep it where only you can read it: it names every tag, every node, \
+             and who changed what. `mintleaf inspect` shows what it contains.\n"
+        )
+    })
 }
 
 /// Puts a backup into a directory, under a name that says what it is, and removes older ones. Without a terminal it
 /// prints nothing, so that a job that runs each night sends mail about failures alone.
-async fn into_directory(
-    dir: &Path,
-    keep: Option<u32>,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+async fn into_directory(dir: &Path, keep: Option<u32>, client: &Client) -> Result<(), Failure> {
     // Not those above it: they may be the place of a file system that is not mounted.
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if !dir.is_dir() => return Err(cannot("make", dir, &error)),
@@ -79,7 +73,7 @@ async fn into_directory(
         None => Vec::new(),
     };
     let shown = path.display().to_string();
-    if json {
+    if client.json {
         return output::print_json(&json!({ "file": shown, "bytes": bytes, "removed": removed }));
     }
     if !io::stdout().is_terminal() {

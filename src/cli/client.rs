@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::https::{TlsArgs, explained};
-use super::output::warn;
+use super::output::{print, print_json, warn};
 use crate::text::address::{PortRule, check_host_port, is_loopback};
 
 const CONNECT_MS_MAX: u64 = 3_000;
@@ -137,6 +137,8 @@ pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Longest wait for the head of an answer, and for all of a short one.
     patience: Duration,
+    /// Whether the user wants JSON.
+    pub(super) json: bool,
 }
 
 impl Client {
@@ -146,6 +148,7 @@ impl Client {
         urls: Vec<BaseUrl>,
         token: Option<ShownToken>,
         tls: &TlsArgs,
+        json: bool,
     ) -> Result<Self, Failure> {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_MS_MAX)));
@@ -155,8 +158,8 @@ impl Client {
         let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
         let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        let refusing = Arc::default();
-        Ok(Self { urls, token, withholds_token: false, refusing, http, patience: REQUEST_MAX })
+        let (withholds_token, refusing, patience) = (false, Arc::default(), REQUEST_MAX);
+        Ok(Self { urls, token, withholds_token, refusing, http, patience, json })
     }
 
     /// The same client for one member of the cluster, at the address that the cluster reports. The user has not named
@@ -174,6 +177,14 @@ impl Client {
         let token = self.token.clone().filter(|_| may_see);
         let withholds_token = self.token.is_some() && !may_see;
         Ok(Self { urls: vec![url], token, withholds_token, patience, ..self.clone() })
+    }
+
+    /// Prints what was done, as JSON or as text. The text may hold what others have written.
+    ///
+    /// # Errors
+    /// When stdout fails.
+    pub(super) fn show(&self, done: &Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        if self.json { print_json(done) } else { print(&text()) }
     }
 
     /// The nodes that are asked, for messages.

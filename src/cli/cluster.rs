@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, confirm, print, print_json, print_styled, warn};
+use super::output::{cell, confirm, print_json, print_styled, warn};
 use super::status;
 use super::table::TextTable;
 
@@ -100,14 +100,10 @@ pub enum LevelCommand {
     },
 }
 
-pub(super) async fn run(
-    command: ClusterCommand,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn run(command: ClusterCommand, client: &Client) -> Result<(), Failure> {
     match command {
-        ClusterCommand::Status { check: true } => status::check(client, json).await,
-        ClusterCommand::Status { check: false } => status::run(client, json).await,
+        ClusterCommand::Status { check: true } => status::check(client).await,
+        ClusterCommand::Status { check: false } => status::run(client).await,
         ClusterCommand::Add { id, raft, http, learner, force } => {
             let mut body = json!({ "id": id, "raft": raft, "voter": !learner });
             if force {
@@ -124,9 +120,9 @@ pub(super) async fn run(
                      first: mintleaf cluster remove {id}"
                 ));
             }
-            match json {
+            match client.json {
                 true => print_json(&cluster),
-                false => status::run(client, false).await,
+                false => status::run(client).await,
             }
         }
         ClusterCommand::Remove { id, yes, force } => {
@@ -135,18 +131,13 @@ pub(super) async fn run(
             let query = if force { "?force=true" } else { "" };
             let node = format!("/v1/cluster/nodes/{id}{query}");
             client.change(Method::DELETE, &node, None).await?;
-            match json {
-                true => print_json(&json!({ "id": id, "removed": true })),
-                false => print(&format!("removed node {id}\n")),
-            }
+            let removed = json!({ "id": id, "removed": true });
+            client.show(&removed, || format!("removed node {id}\n"))
         }
         ClusterCommand::Transfer { id } => {
             let body = json!({ "id": id });
             client.change(Method::POST, "/v1/cluster/leader", Some(&body)).await?;
-            match json {
-                true => print_json(&json!({ "leader_id": id })),
-                false => print(&format!("node {id} leads\n")),
-            }
+            client.show(&json!({ "leader_id": id }), || format!("node {id} leads\n"))
         }
         ClusterCommand::Level { command } => {
             let cluster = match command {
@@ -158,7 +149,7 @@ pub(super) async fn run(
                     client.change(Method::POST, "/v1/cluster/level", None).await?
                 }
             };
-            show_level(&cluster, json)
+            show_level(&cluster, client)
         }
     }
 }
@@ -169,8 +160,8 @@ fn members(cluster: &Value) -> Vec<[&Value; 4]> {
     nodes.map(|node| ["id", "role", "raft", "http"].map(|field| &node[field])).collect()
 }
 
-fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
-    if json {
+fn show_level(cluster: &Value, client: &Client) -> Result<(), Failure> {
+    if client.json {
         let fields = ["id", "version", "level_max"];
         let node = |node: &Value| -> Value {
             fields.map(|field| (field.to_owned(), node[field].clone())).into_iter().collect()

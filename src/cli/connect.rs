@@ -40,13 +40,13 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// The client, and whether to print JSON.
+    /// The client of these nodes.
     ///
     /// # Errors
     /// When the token, or a file that https needs, cannot be used.
-    pub(super) fn open(self) -> Result<(Client, bool), Failure> {
+    pub(super) fn open(self) -> Result<Client, Failure> {
         let token = self.shown_token()?;
-        Ok((Client::new(self.urls, token, &self.tls)?, self.json))
+        Client::new(self.urls, token, &self.tls, self.json)
     }
 
     /// The token to show, if there is one.

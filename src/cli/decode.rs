@@ -32,7 +32,7 @@ pub(super) async fn run(args: &DecodeArgs, connect: Connect) -> Result<(), Failu
     if args.offline || args.layout.is_some() || args.epoch_ms.is_some() {
         return show(&here(args)?, json);
     }
-    let (client, json) = connect.open()?;
+    let client = connect.open()?;
     match client.get(&format!("/v1/snowflake/{}", args.id)).await {
         Ok(parts) => show(&parts, json),
         Err(failure) if failure.is_unanswered() => {

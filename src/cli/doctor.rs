@@ -43,16 +43,16 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
             connect.without_token()
         }
     };
-    let (mut client, json) = connect.clone().open()?;
+    let mut client = connect.clone().open()?;
     if let Some(config) = &config {
         network::ports(config, &client, &mut findings).await;
         network::peers(config, &mut findings).await;
         if let Some(own) = network::own_url(config) {
-            (client, _) = connect.or_at(own).open()?;
+            client = connect.or_at(own).open()?;
         }
     }
     network::cluster(&client, config.as_ref(), &mut findings).await;
-    report(&findings, json)
+    report(&findings, client.json)
 }
 
 /// The settings that a node would start with here; `None` if it would not start.

@@ -49,7 +49,7 @@ pub struct FloorArgs {
     yes: bool,
 }
 
-pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn next(args: &NextArgs, client: &Client) -> Result<(), Failure> {
     let path = format!("/v1/segment/{}", path_segment::escape(&args.tag));
     let first = listed(&path, args.count.min(LISTED_IDS_MAX), client).await;
     let (mut ids, answer) = first.map_err(|refused| explained(refused, &args.tag))?;
@@ -61,7 +61,7 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
             false => take(&path, rest, client).await?.iter().map(u64::to_string).collect(),
         });
     }
-    if !json {
+    if !client.json {
         return list(&ids);
     }
     let mut taken = json!({ "tag": args.tag, "ids": ids });
@@ -99,21 +99,13 @@ async fn listed(path: &str, count: u64, client: &Client) -> Result<(Vec<String>,
     Ok((ids, answer))
 }
 
-pub(super) async fn snowflake(
-    args: &SnowflakeArgs,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn snowflake(args: &SnowflakeArgs, client: &Client) -> Result<(), Failure> {
     let ids = take("/v1/snowflake", args.count, client).await?;
     let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
-    if json { print_json(&json!({ "ids": ids })) } else { list(&ids) }
+    if client.json { print_json(&json!({ "ids": ids })) } else { list(&ids) }
 }
 
-pub(super) async fn raise_floor(
-    args: &FloorArgs,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn raise_floor(args: &FloorArgs, client: &Client) -> Result<(), Failure> {
     let question = format!(
         "Give no snowflake id any more that shows an earlier time than {}? This cannot be undone.",
         args.id
@@ -124,13 +116,9 @@ pub(super) async fn raise_floor(
         body["force"] = json!(true);
     }
     let answer = client.change(Method::POST, "/v1/snowflake/floor", Some(&body)).await?;
-    if json {
-        return print_json(&answer);
-    }
-    print(&format!(
-        "no snowflake id given from now on shows a time before {}\n",
-        cell(&answer, "time")
-    ))
+    client.show(&answer, || {
+        format!("no snowflake id given from now on shows a time before {}\n", cell(&answer, "time"))
+    })
 }
 
 /// Takes exactly `count` ids. They come as ranges, which stay short for any number of ids.

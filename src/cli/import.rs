@@ -59,7 +59,7 @@ struct Report {
     faults: Vec<Fault>,
 }
 
-pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(args: ImportArgs, client: Client) -> Result<(), Failure> {
     let bytes = contents(&args.file)?;
     let unfit = |why: &dyn std::fmt::Display| {
         Failure::new(format!("{} cannot be imported: {why}", args.file.display()))
@@ -86,11 +86,8 @@ pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<
     let sending = send(&client, &import, args.dry_run, rows, &mut report);
     LocalSet::new().run_until(sending).await?;
     report.faults.sort_by_key(|fault| fault.line);
-    if json {
-        output::print_json(&as_json(&report, &pairs, args.dry_run))?;
-    } else {
-        output::print(&as_text(&report, &pairs, args.dry_run))?;
-    }
+    let as_text = || as_text(&report, &pairs, args.dry_run);
+    client.show(&as_json(&report, &pairs, args.dry_run), as_text)?;
     match (report.faults.len(), args.dry_run) {
         (0, _) => Ok(()),
         (1, true) => Err(Failure::new("1 row cannot be imported; all others can")),

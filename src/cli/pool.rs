@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, confirm, print, print_json, print_styled, print_table, warn};
+use super::output::{cell, confirm, print_json, print_styled, print_table, warn};
 use super::table::TextTable;
 use crate::text::path_segment::escape;
 use crate::text::timestamp::rfc3339;
@@ -47,7 +47,7 @@ pub enum PoolCommand {
     },
 }
 
-pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(command: PoolCommand, client: &Client) -> Result<(), Failure> {
     match command {
         PoolCommand::Create { name, workers, taken } => {
             let mut body = json!({ "workers": workers.to_string() });
@@ -56,11 +56,11 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
             }
             let pool = client.change(Method::PUT, &path(&name), Some(&body)).await?;
             warn_of_shared(&pool);
-            if json { print_json(&pool) } else { print(&heading(&pool)) }
+            client.show(&pool, || heading(&pool))
         }
         PoolCommand::List => {
             let pools = client.get("/v1/pools").await?;
-            if json {
+            if client.json {
                 return print_json(&pools);
             }
             let rows = pools["pools"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -76,15 +76,13 @@ pub(super) async fn run(command: PoolCommand, client: &Client, json: bool) -> Re
         }
         PoolCommand::Get { name } => {
             let pool = whole(client, &path(&name)).await?;
-            if json { print_json(&pool) } else { print_styled(&text(&pool)) }
+            if client.json { print_json(&pool) } else { print_styled(&text(&pool)) }
         }
         PoolCommand::Delete { name, yes } => {
             confirm(&format!("Delete the pool {name}?"), yes)?;
             client.change(Method::DELETE, &path(&name), None).await?;
-            match json {
-                true => print_json(&json!({ "pool": name, "deleted": true })),
-                false => print(&format!("deleted {name}\n")),
-            }
+            let deleted = json!({ "pool": name, "deleted": true });
+            client.show(&deleted, || format!("deleted {name}\n"))
         }
     }
 }

@@ -12,15 +12,15 @@ use super::table::shown;
 /// # Errors
 /// When no node answers, and when the one that answers is not ready: then with its reasons.
 pub(super) async fn run(connect: Connect) -> Result<(), Failure> {
-    let (client, json) = connect.open()?;
+    let client = connect.open()?;
     let (url, readiness) = client.readiness().await?;
-    if json {
+    if client.json {
         print_json(&readiness)?;
     }
     let reasons = reasons(&readiness);
     let who = if client.has_several_nodes() { format!("{url} is ") } else { String::new() };
     match readiness["ready"].as_bool() {
-        Some(true) if json => Ok(()),
+        Some(true) if client.json => Ok(()),
         Some(true) if reasons.is_empty() => print(&format!("{who}ready\n")),
         Some(true) => print(&format!("{who}ready; but {reasons}\n")),
         _ => Err(Failure::new(format!("{who}not ready: {reasons}"))),

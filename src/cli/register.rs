@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{cell, print, print_json, print_table};
+use super::output::{cell, print_json, print_table};
 use super::table::TextTable;
 use crate::text::path_segment::escape;
 
@@ -58,25 +58,21 @@ pub struct KeyArgs {
     key: String,
 }
 
-pub(super) async fn run(
-    command: RegisterCommand,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn run(command: RegisterCommand, client: &Client) -> Result<(), Failure> {
     match command {
         RegisterCommand::Next { of } => {
             // The same key again has the same number, so the request may be repeated.
             let answer = client.repeatable(&of.path(), &json!({})).await;
-            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, json)
+            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, client)
         }
         RegisterCommand::Get { of } => {
             let answer = client.get(&of.path()).await;
-            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, json)
+            show(&answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Register))?, client)
         }
         RegisterCommand::List { tag, period, after, limit } => {
             let page = listed(client, &tag, period, (after, limit)).await;
             let page = page.map_err(|refused| refused.about_tag(&tag, Kind::Register))?;
-            if json {
+            if client.json {
                 return print_json(&page);
             }
             let rows = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -89,11 +85,8 @@ pub(super) async fn run(
     }
 }
 
-fn show(answer: &Value, json: bool) -> Result<(), Failure> {
-    if json {
-        return print_json(answer);
-    }
-    print(&format!("{}\n", cell(answer, "text")))
+fn show(answer: &Value, client: &Client) -> Result<(), Failure> {
+    client.show(answer, || format!("{}\n", cell(answer, "text")))
 }
 
 /// The keys behind the number `after`, from as many pages as that takes.

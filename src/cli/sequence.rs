@@ -7,7 +7,7 @@ use serde_json::json;
 use super::client::Client;
 use super::failure::Failure;
 use super::ids::{list, take};
-use super::output::{print, print_json};
+use super::output::print_json;
 use crate::text::path_segment::escape;
 
 /// What can be asked of a sequence.
@@ -44,17 +44,13 @@ pub struct KeyArgs {
     key: String,
 }
 
-pub(super) async fn run(
-    command: SequenceCommand,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn run(command: SequenceCommand, client: &Client) -> Result<(), Failure> {
     match command {
         SequenceCommand::Next { of, count } => {
             let numbers = take(&of.path(), count, client).await;
             let numbers = numbers.map_err(|refused| refused.about_tag(&of.tag, Kind::Sequence))?;
             let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
-            if json {
+            if client.json {
                 let KeyArgs { tag, key } = of;
                 return print_json(&json!({
                     "tag": tag, "key": key, "ids": numbers, "lease": false,
@@ -65,11 +61,8 @@ pub(super) async fn run(
         SequenceCommand::Last { of } => {
             let answer = client.get(&format!("{}/last", of.path())).await;
             let answer = answer.map_err(|refused| refused.about_tag(&of.tag, Kind::Sequence))?;
-            if json {
-                return print_json(&answer);
-            }
             let is_exact = answer["exact"].as_bool().unwrap_or(false);
-            print(&match answer["last"].as_str() {
+            client.show(&answer, || match answer["last"].as_str() {
                 None => "nothing was given\n".to_owned(),
                 Some(last) if is_exact => format!("{last}\n"),
                 Some(last) => format!("{last} at most\n"),

@@ -22,27 +22,28 @@ const MEMBER_MAX: Duration = Duration::from_secs(2);
 /// What a member's view says of that member alone.
 const OF_VIEW: [&str; 5] = ["term", "leader_id", "keys", "auth_file", "failed_reloads"];
 
-/// Asks the first node that answers for the members, and then each of these.
+/// Asks the first node that answers for the members, and then each of these, and shows what they say.
 ///
 /// # Errors
 /// When no node answers.
-pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
-    show(&asked(client).await?, json)
+pub(super) async fn run(client: &Client) -> Result<(), Failure> {
+    let cluster = asked(client).await?;
+    if client.json { print_json(&cluster) } else { print_styled(&text(&cluster)) }
 }
 
 /// Whether all is well, as an exit code: 1 if the cluster is degraded, 2 if it has no quorum, 3 if no node says.
 ///
 /// # Errors
 /// When it is not, with the reasons in one line.
-pub(super) async fn check(client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn check(client: &Client) -> Result<(), Failure> {
     let cluster = asked(client).await.map_err(|failure| {
         Failure::new(format!("no node says how the cluster is: {}", failure.detail)).exiting(3)
     })?;
-    if json {
+    if client.json {
         print_json(&cluster)?;
     }
     match verdict(&cluster) {
-        Ok(_) if json => Ok(()),
+        Ok(_) if client.json => Ok(()),
         Ok(well) => print(&format!("{well}\n")),
         Err(failure) => Err(failure),
     }
@@ -88,14 +89,6 @@ fn verdict(cluster: &Value) -> Result<String, Failure> {
         }),
         false => Err(Failure::new(format!("degraded: {}", why.join("; ")))),
     }
-}
-
-/// Shows the members, with what they have reported of themselves as far as they were asked.
-///
-/// # Errors
-/// When nothing can be printed.
-pub(super) fn show(cluster: &Value, json: bool) -> Result<(), Failure> {
-    if json { print_json(cluster) } else { print_styled(&text(cluster)) }
 }
 
 /// What a member has said.

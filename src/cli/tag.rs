@@ -193,7 +193,7 @@ fn number_or_none(text: &str) -> Result<NumberOrNone, String> {
     }
 }
 
-pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(command: TagCommand, client: &Client) -> Result<(), Failure> {
     match command {
         TagCommand::Create(args) => {
             let start = args.start.map(|id| json!(id.to_string()));
@@ -215,18 +215,18 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             let created = client.change(Method::POST, "/v1/tags", Some(&body)).await;
             match created {
                 Err(refused) if args.if_not_exists && refused.is("tag_exists") => {
-                    existing(&args.name, &body, client, json).await
+                    existing(&args.name, &body, client).await
                 }
                 created => {
                     let tag = created?;
                     warn_of_doubles(&tag);
-                    show(&tag, json)
+                    show(&tag, client)
                 }
             }
         }
         TagCommand::List { prefix, limit, wide } => {
             let tags = beginning(client, &prefix, limit).await?;
-            match json {
+            match client.json {
                 true => print_json(&Value::Array(tags)),
                 false if tags.is_empty() => print("no tags\n"),
                 false => print_table(&table(&tags).wide(wide)),
@@ -234,24 +234,22 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
         }
         TagCommand::Get { name } => {
             let tag = client.get(&path(&name)).await;
-            show(&tag.map_err(|refused| refused.about_tag(&name, Kind::Segment))?, json)
+            show(&tag.map_err(|refused| refused.about_tag(&name, Kind::Segment))?, client)
         }
-        TagCommand::Update(args) => update(args, client, json).await,
+        TagCommand::Update(args) => update(args, client).await,
         TagCommand::Freeze { name, prefix, .. } => {
             let frozen = json!({ "frozen": true });
             match name {
-                Some(name) => update_one(&name, &frozen, client, json).await,
-                None => many::update(&prefix.unwrap_or_default(), &frozen, client, json).await,
+                Some(name) => update_one(&name, &frozen, client).await,
+                None => many::update(&prefix.unwrap_or_default(), &frozen, client).await,
             }
         }
         TagCommand::Delete { name, yes } => {
             confirm(&format!("Delete the tag {name}? Callers get no more ids from it."), yes)?;
             let deleted = client.change(Method::DELETE, &path(&name), None).await;
             deleted.map_err(|refused| refused.about_tag(&name, Kind::Segment))?;
-            match json {
-                true => print_json(&json!({ "tag": name, "deleted": true })),
-                false => print(&format!("deleted {name}\n")),
-            }
+            let deleted = json!({ "tag": name, "deleted": true });
+            client.show(&deleted, || format!("deleted {name}\n"))
         }
     }
 }
@@ -280,7 +278,7 @@ async fn nearest_tag(unknown: &str, client: &Client) -> Option<String> {
     nearest(unknown, names).map(str::to_owned)
 }
 
-async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Failure> {
+async fn update(args: UpdateArgs, client: &Client) -> Result<(), Failure> {
     let body = object([
         ("step", args.step.map(Value::from)),
         ("step_max", args.step_max.map(|NumberOrNone(most)| most)),
@@ -291,23 +289,23 @@ async fn update(args: UpdateArgs, client: &Client, json: bool) -> Result<(), Fai
         ("force", args.force.then_some(json!(true))),
     ]);
     let Some(name) = args.name else {
-        return many::update(&args.prefix.unwrap_or_default(), &body, client, json).await;
+        return many::update(&args.prefix.unwrap_or_default(), &body, client).await;
     };
     if let Some(id) = args.max_id {
         let question =
             format!("Skip ahead in {name} to {id}? No id below it is reserved any more, for good.");
         confirm(&question, args.yes)?;
     }
-    update_one(&name, &body, client, json).await
+    update_one(&name, &body, client).await
 }
 
-async fn update_one(name: &str, body: &Value, client: &Client, json: bool) -> Result<(), Failure> {
+async fn update_one(name: &str, body: &Value, client: &Client) -> Result<(), Failure> {
     let updated = client.change(Method::PATCH, &path(name), Some(body)).await;
     let tag = updated.map_err(|refused| refused.about_tag(name, Kind::Segment))?;
     if body.get("max_id").is_some() {
         warn_of_doubles(&tag);
     }
-    show(&tag, json)
+    show(&tag, client)
 }
 
 /// Warns of a tag whose ids do not fit a double.
@@ -330,7 +328,7 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
 }
 
 /// Shows a tag that exists already, and how it differs from the one that was asked for.
-async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Result<(), Failure> {
+async fn existing(name: &str, asked: &Value, client: &Client) -> Result<(), Failure> {
     let tag = client.get(&path(name)).await?;
     for (field, wanted) in asked.as_object().into_iter().flatten() {
         let differs = format!("{name} exists, and its {field} is {} and not {wanted}", tag[field]);
@@ -343,11 +341,11 @@ async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Res
             _ => warn(&differs),
         }
     }
-    show(&tag, json)
+    show(&tag, client)
 }
 
-fn show(tag: &Value, json: bool) -> Result<(), Failure> {
-    if json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
+fn show(tag: &Value, client: &Client) -> Result<(), Failure> {
+    if client.json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
 }
 
 fn table(tags: &[Value]) -> TextTable<9> {

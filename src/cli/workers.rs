@@ -18,10 +18,10 @@ pub enum WorkerCommand {
 }
 
 pub(super) async fn run(command: &WorkerCommand, connect: Connect) -> Result<(), Failure> {
-    let (client, json) = connect.open()?;
+    let client = connect.open()?;
     let WorkerCommand::List = command;
     let workers = client.get("/v1/workers").await?;
-    if json { print_json(&workers) } else { print_styled(&text(&workers)) }
+    if client.json { print_json(&workers) } else { print_styled(&text(&workers)) }
 }
 
 fn text(workers: &Value) -> String {

@@ -44,7 +44,7 @@ async fn a_token_goes_to_named_nodes_and_to_others_within_tls_or_on_this_machine
         }
         let Line { tls } = clap::Parser::parse_from(["a"]);
         let token = "t".parse().unwrap();
-        let client = Client::new(vec![named.parse().unwrap()], Some(token), &tls).unwrap();
+        let client = Client::new(vec![named.parse().unwrap()], Some(token), &tls, false).unwrap();
         let client = client.of_member(member, REQUEST_MAX).unwrap();
         assert_eq!(client.token.is_none(), client.withholds_token);
         client.token.is_some()

@@ -8,7 +8,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
-use crate::cli::output::{complain, print, print_json};
+use crate::cli::output::complain;
 use crate::cli::table::shown;
 use crate::text::path_segment;
 
@@ -31,12 +31,7 @@ struct Report {
 ///
 /// # Errors
 /// When a tag was not changed, or none begins with that prefix.
-pub(super) async fn update(
-    prefix: &str,
-    change: &Value,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn update(prefix: &str, change: &Value, client: &Client) -> Result<(), Failure> {
     let tags = listed(client, prefix).await?;
     let is_as_wanted = |tag: &&Value| {
         change.as_object().into_iter().flatten().all(|(field, wanted)| tag[field] == *wanted)
@@ -45,18 +40,15 @@ pub(super) async fn update(
     let names = others.iter().filter_map(|tag| tag["tag"].as_str().map(str::to_owned));
     let report = LocalSet::new().run_until(update_all(names.collect(), change, client)).await?;
     let (changed, failed, untried) = (report.changed.len(), report.failed.len(), report.untried);
-    if json {
-        let failures = report.failed.iter();
-        let failures = failures.map(|(tag, why)| json!({ "tag": tag, "error": why.detail }));
-        print_json(&json!({
-            "changed": report.changed,
-            "unchanged": same.len(),
-            "failed": failures.collect::<Vec<_>>(),
-            "untried": untried,
-        }))?;
-    } else {
-        print(&format!("changed: {changed}, unchanged: {}\n", same.len()))?;
-    }
+    let failures = report.failed.iter();
+    let failures = failures.map(|(tag, why)| json!({ "tag": tag, "error": why.detail }));
+    let told = json!({
+        "changed": report.changed,
+        "unchanged": same.len(),
+        "failed": failures.collect::<Vec<_>>(),
+        "untried": untried,
+    });
+    client.show(&told, || format!("changed: {changed}, unchanged: {}\n", same.len()))?;
     for (tag, why) in report.failed {
         complain(&Failure::new(format!("{}: {}", shown(&tag), why.detail)));
     }
