@@ -19,7 +19,7 @@ use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{print_json, print_styled};
 use crate::config::{ConfigError, NodeConfig, ServeArgs, with_file};
-use finding::{Finding, Health};
+use finding::{Finding, Findings, Health};
 
 /// Carries out every check, and reports.
 ///
@@ -28,18 +28,18 @@ use finding::{Finding, Health};
 pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure> {
     let mut findings = Vec::new();
     let config = settings(args, &mut findings);
-    findings.push(machine::open_files());
-    findings.push(machine::clock_is_kept());
+    findings.push(("open files", machine::open_files()));
+    findings.push(("clock", machine::clock_is_kept()));
     if let Some(config) = &config {
-        findings.push(files::data(&config.data));
-        findings.push(machine::disk(&config.data));
+        findings.push(("data", files::data(&config.data)));
+        findings.push(("disk", machine::disk(&config.data)));
         files::keys(config, &mut findings);
     }
     let connect = match connect.shown_token() {
         Ok(_) => connect,
         Err(failure) => {
             let hint = "the nodes are asked without a token";
-            findings.push(Finding::bad("token", failure.detail, hint));
+            findings.push(("token", Finding::bad(failure.detail, hint)));
             connect.without_token()
         }
     };
@@ -56,22 +56,22 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
 }
 
 /// The settings that a node would start with here; `None` if it would not start.
-fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<NodeConfig> {
+fn settings(args: ServeArgs, findings: &mut Findings) -> Option<NodeConfig> {
     match resolved(args) {
         Ok((config, None)) => {
             let said = format!("they are valid: node {}", config.node_id);
-            findings.push(Finding::good("settings", said));
+            findings.push(("settings", Finding::good(said)));
             Some(config)
         }
         Ok((config, Some(missing))) => {
             let hint =
                 "doctor takes the settings of serve: --config FILE, flags, and the environment";
-            findings.push(Finding::doubtful("settings", missing, hint));
+            findings.push(("settings", Finding::doubtful(missing, hint)));
             Some(config)
         }
         Err(error) => {
             let hint = "the data directory, the keys, the ports and the peers were not checked";
-            findings.push(Finding::bad("settings", error.to_string(), hint));
+            findings.push(("settings", Finding::bad(error.to_string(), hint)));
             None
         }
     }
@@ -91,16 +91,18 @@ fn resolved(args: ServeArgs) -> Result<(NodeConfig, Option<&'static str>), Confi
     Ok((NodeConfig::resolve(args)?, missing))
 }
 
-fn report(findings: &[Finding], json: bool) -> Result<(), Failure> {
-    let count = |health| findings.iter().filter(|finding| finding.health == health).count();
+fn report(findings: &[(&'static str, Finding)], json: bool) -> Result<(), Failure> {
+    let count = |health| findings.iter().filter(|(_, found)| found.health == health).count();
     let (bad, doubtful) = (count(Health::Bad), count(Health::Doubtful));
     if json {
-        let checks: Vec<Value> = findings.iter().map(Finding::to_json).collect();
+        let checks = findings.iter().map(|(check, found)| found.to_json(check));
+        let checks: Vec<Value> = checks.collect();
         print_json(
             &json!({ "ok": bad == 0, "failed": bad, "warnings": doubtful, "checks": checks }),
         )?;
     } else {
-        print_styled(&findings.iter().map(Finding::to_text).collect::<String>())?;
+        let lines = findings.iter().map(|(check, found)| found.to_text(check));
+        print_styled(&lines.collect::<String>())?;
     }
     match bad {
         0 => Ok(()),

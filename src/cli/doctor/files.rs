@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
-use super::finding::Finding;
+use super::finding::{Finding, Findings};
 use super::machine::existing;
 use crate::config::{NodeConfig, PeerKeys, foreign_owner, others_can_use};
 use crate::machine::clock::{Clock, SystemClock};
@@ -23,7 +23,6 @@ const DAY_S: u64 = 24 * 3600;
 
 /// Whether a node can use its data directory, and no other user can enter it.
 pub(super) fn data(path: &Path) -> Finding {
-    const CHECK: &str = "data";
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(found) => found,
@@ -32,7 +31,7 @@ pub(super) fn data(path: &Path) -> Finding {
         }
         Err(error) => {
             let hint = "run doctor as the user that runs the node";
-            return Finding::bad(CHECK, format!("{shown}: {error}"), hint);
+            return Finding::bad(format!("{shown}: {error}"), hint);
         }
     };
     if let Some(bad) = misfit(path, &found) {
@@ -42,7 +41,6 @@ pub(super) fn data(path: &Path) -> Finding {
     if mode & 0o077 != 0 {
         let said = format!("other users can enter {shown} (mode {mode:o})");
         return Finding::doubtful(
-            CHECK,
             said,
             "a node changes that when it starts; chmod 700 does it now",
         );
@@ -52,15 +50,14 @@ pub(super) fn data(path: &Path) -> Finding {
 
 /// Why a directory cannot belong to a node that runs as this user, or perhaps cannot.
 fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
-    const CHECK: &str = "data";
     if !found.is_dir() {
         let hint = "--data names another";
         let shown = path.display();
-        return Some(Finding::bad(CHECK, format!("{shown} is not a directory"), hint));
+        return Some(Finding::bad(format!("{shown} is not a directory"), hint));
     }
     if let Some(said) = foreign_owner(path) {
         let hint = "chown -R it to the user that runs the node, or run doctor as that user";
-        return Some(Finding::bad(CHECK, said, hint));
+        return Some(Finding::bad(said, hint));
     }
     let owner = found.uid();
     (geteuid().is_root() && owner != 0).then(|| as_root(path, owner))
@@ -73,7 +70,6 @@ fn as_root(path: &Path, owner: u32) -> Finding {
         "{shown} belongs to user {owner}, and this is root: whether that user can write there was not checked"
     );
     Finding::doubtful(
-        "data",
         said,
         "run doctor as the user that runs the node: runuser -u USER -- mintleaf doctor …",
     )
@@ -81,87 +77,80 @@ fn as_root(path: &Path, owner: u32) -> Finding {
 
 /// Whether there is space where the directory is, or will be.
 fn space(path: &Path, said: String) -> Finding {
-    const CHECK: &str = "data";
-    let Ok(disk) = statvfs(existing(path)) else { return Finding::good(CHECK, said) };
+    let Ok(disk) = statvfs(existing(path)) else { return Finding::good(said) };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let said = format!("{said}; {:.1} GB are free", free as f64 / 1e9);
     let hint = "a node that cannot write exits with 1: free some space, or use a larger disk";
     match free {
-        ..FREE_BAD => Finding::bad(CHECK, said, hint),
-        FREE_BAD..FREE_DOUBTFUL => Finding::doubtful(CHECK, said, hint),
-        _ => Finding::good(CHECK, said),
+        ..FREE_BAD => Finding::bad(said, hint),
+        FREE_BAD..FREE_DOUBTFUL => Finding::doubtful(said, hint),
+        _ => Finding::good(said),
     }
 }
 
 /// Whether the files that nodes, clients and this node prove themselves with can be used, and are kept from others.
-pub(super) fn keys(config: &NodeConfig, findings: &mut Vec<Finding>) {
-    findings.extend(match &config.peer_keys {
+pub(super) fn keys(config: &NodeConfig, findings: &mut Findings) {
+    let between_nodes = match &config.peer_keys {
         Some(keys) => Some(peer_keys(keys, config.node_id)),
         None => config.raft.map(open_door),
-    });
+    };
+    findings.extend(between_nodes.map(|found| ("keys between nodes", found)));
     if let Some(source) = &config.auth_file {
         let read = source.read().and_then(|text| source.parse(&text).map(drop));
-        findings.push(match read {
-            Ok(()) => Finding::good("auth file", "it can be used, and only its owner can read it"),
-            Err(error) => Finding::bad("auth file", error.to_string(), HINT),
-        });
+        let found = match read {
+            Ok(()) => Finding::good("it can be used, and only its owner can read it"),
+            Err(error) => Finding::bad(error.to_string(), HINT),
+        };
+        findings.push(("auth file", found));
     }
     if let Some(files) = &config.client_tls {
         let read = files.read().and_then(|contents| files.credentials(&contents));
-        findings.push(match read {
+        let found = match read {
             Ok(credentials) => certificate(credentials.expires_at_s(), files.key()),
-            Err(error) => Finding::bad("certificate for clients", error.to_string(), HINT),
-        });
+            Err(error) => Finding::bad(error.to_string(), HINT),
+        };
+        findings.push(("certificate for clients", found));
     }
 }
 
 const HINT: &str = "mintleaf secret, mintleaf token and mintleaf cert make these files";
-const PEER_KEYS: &str = "keys between nodes";
 
 /// The finding about an internal port that takes a caller for the member it claims to be.
 fn open_door(raft: SocketAddr) -> Finding {
     let said =
         format!("there are none: every caller that reaches --raft {raft} can change the cluster");
     let hint = "give every node the same --cluster-secret-file; `mintleaf secret new` makes one";
-    Finding::doubtful(PEER_KEYS, said, hint)
+    Finding::doubtful(said, hint)
 }
 
 fn peer_keys(keys: &PeerKeys, node_id: u64) -> Finding {
-    const CHECK: &str = PEER_KEYS;
     let (PeerKeys::Secret(secret) | PeerKeys::Certificate { key: secret, .. }) = keys;
     match keys.read().and_then(|files| keys.credentials(node_id, &files)) {
-        Err(error) => Finding::bad(CHECK, error.to_string(), HINT),
-        Ok(_) => kept(CHECK, secret, "they can be used".to_owned()),
+        Err(error) => Finding::bad(error.to_string(), HINT),
+        Ok(_) => kept(secret, "they can be used".to_owned()),
     }
 }
 
 fn certificate(expires_at_s: u64, key: &Path) -> Finding {
-    const CHECK: &str = "certificate for clients";
     let now_s = SystemClock::default().now_ms() / 1_000;
     let days = expires_at_s.saturating_sub(now_s) / DAY_S;
     let said = format!("it is valid for {days} more days");
     match days {
-        _ if expires_at_s <= now_s => Finding::bad(
-            CHECK,
-            "it has expired",
-            "replace the file of --tls-cert; no restart is needed",
-        ),
-        ..EXPIRY_DAYS => Finding::doubtful(CHECK, said, "replace the file of --tls-cert in time"),
-        _ => kept(CHECK, key, said),
+        _ if expires_at_s <= now_s => {
+            Finding::bad("it has expired", "replace the file of --tls-cert; no restart is needed")
+        }
+        ..EXPIRY_DAYS => Finding::doubtful(said, "replace the file of --tls-cert in time"),
+        _ => kept(key, said),
     }
 }
 
 /// The finding about a file that can be used: whether others can, too.
-fn kept(check: &'static str, path: &Path, said: String) -> Finding {
+fn kept(path: &Path, said: String) -> Finding {
     match others_can_use(path) {
-        false => Finding::good(check, format!("{said}, and no other user can read the key")),
+        false => Finding::good(format!("{said}, and no other user can read the key")),
         true => {
             let said = format!("other users can read {}", path.display());
-            Finding::doubtful(
-                check,
-                said,
-                "chmod 600 it: whoever can read it can impersonate this node",
-            )
+            Finding::doubtful(said, "chmod 600 it: whoever can read it can impersonate this node")
         }
     }
 }
@@ -178,7 +167,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
         let not_yet = data(&path);
-        assert!(not_yet.health != Health::Bad || not_yet.to_text().contains("free"), "{not_yet:?}");
+        assert!(
+            not_yet.health != Health::Bad || not_yet.to_text("data").contains("free"),
+            "{not_yet:?}"
+        );
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         assert_eq!(data(&path).health, Health::Doubtful);

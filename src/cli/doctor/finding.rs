@@ -31,66 +31,51 @@ impl Health {
 /// What one check has found, in words for a person, and what helps.
 #[derive(Debug)]
 pub(super) struct Finding {
-    check: &'static str,
     pub(super) health: Health,
     detail: String,
     hint: Option<String>,
 }
 
+/// What all checks have found, each below the name of its check.
+pub(super) type Findings = Vec<(&'static str, Finding)>;
+
 impl Finding {
-    pub(super) fn good(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check, health: Health::Good, detail: detail.into(), hint: None }
+    pub(super) fn good(detail: impl Into<String>) -> Self {
+        Self { health: Health::Good, detail: detail.into(), hint: None }
     }
 
-    pub(super) fn doubtful(
-        check: &'static str,
-        detail: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self::with(Health::Doubtful, check, detail, hint)
+    pub(super) fn doubtful(detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::with(Health::Doubtful, detail, hint)
     }
 
-    pub(super) fn bad(
-        check: &'static str,
-        detail: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self::with(Health::Bad, check, detail, hint)
+    pub(super) fn bad(detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::with(Health::Bad, detail, hint)
     }
 
-    pub(super) fn unknown(
-        check: &'static str,
-        detail: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self::with(Health::Unknown, check, detail, hint)
+    pub(super) fn unknown(detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::with(Health::Unknown, detail, hint)
     }
 
-    fn with(
-        health: Health,
-        check: &'static str,
-        detail: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self { check, health, detail: detail.into(), hint: Some(hint.into()) }
+    fn with(health: Health, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { health, detail: detail.into(), hint: Some(hint.into()) }
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self, check: &str) -> Value {
         json!({
-            "check": self.check,
+            "check": check,
             "status": self.health.name(),
             "detail": self.detail,
             "hint": self.hint,
         })
     }
 
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(&self, check: &str) -> String {
         let style = match self.health {
             Health::Good => GOOD,
             Health::Doubtful | Health::Unknown => DOUBTFUL,
             Health::Bad => BAD,
         };
-        let (name, check, detail) = (self.health.name(), self.check, shown(&self.detail));
+        let (name, detail) = (self.health.name(), shown(&self.detail));
         let hint = self.hint.as_deref().map_or(String::new(), |hint| format!("         {hint}\n"));
         format!("{style}{name:<7}{style:#}  {check}: {detail}\n{hint}")
     }

@@ -34,12 +34,10 @@ const EARLIEST_MS: u64 = 1_577_836_800_000;
 
 /// How long the disk takes to store a change for good.
 pub(super) fn disk(data: &Path) -> Finding {
-    const CHECK: &str = "disk";
     let place = existing(data);
     let shown = place.display();
     match syncs(&place) {
         Err(error) => Finding::bad(
-            CHECK,
             format!("cannot write in {shown}: {error}"),
             "a node writes its log there: check the mount, the permissions and the space",
         ),
@@ -51,9 +49,8 @@ pub(super) fn disk(data: &Path) -> Finding {
                 times.len()
             );
             match median > SYNC_SLOW {
-                false => Finding::good(CHECK, said),
+                false => Finding::good(said),
                 true => Finding::doubtful(
-                    CHECK,
                     said,
                     "each commit waits for a sync on a quorum of nodes: use an SSD, or give tags larger steps",
                 ),
@@ -104,21 +101,18 @@ fn nameless(place: &Path) -> io::Result<File> {
 
 /// Whether something keeps this machine's clock right, as far as the system reports.
 pub(super) fn clock_is_kept() -> Finding {
-    const CHECK: &str = "clock";
     if SystemClock::default().now_ms() < EARLIEST_MS {
         let hint = "set the clock, and keep it synchronized with NTP: snowflake ids show its time";
-        return Finding::bad(CHECK, "it shows a time before 2020", hint);
+        return Finding::bad("it shows a time before 2020", hint);
     }
     match is_synchronized() {
-        Some(true) => Finding::good(CHECK, "the system says that it is synchronized"),
+        Some(true) => Finding::good("the system says that it is synchronized"),
         Some(false) => Finding::doubtful(
-            CHECK,
             "the system says that it is not synchronized",
             "synchronize it with NTP (chrony, systemd-timesyncd): a node whose clock is off by more than --max-clock-skew \
              gives no snowflake ids",
         ),
         None => Finding::unknown(
-            CHECK,
             "the system does not say whether it is synchronized",
             "timedatectl or chronyc tracking can tell; for a container, run it on the host",
         ),
@@ -143,18 +137,16 @@ fn is_synchronized() -> Option<bool> {
 
 /// Whether a node may open as many files as its clients need.
 pub(super) fn open_files() -> Finding {
-    const CHECK: &str = "open files";
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let wanted = CONNECTIONS_MAX as u64 * 2 + FILES_OWN;
     let hint = "set LimitNOFILE=65536 for the service, or ulimit -n 65536";
     match limit {
-        ..FILES_MIN => Finding::bad(CHECK, format!("{limit} at most, too few to start"), hint),
+        ..FILES_MIN => Finding::bad(format!("{limit} at most, too few to start"), hint),
         _ if limit < wanted => Finding::doubtful(
-            CHECK,
             format!("{limit} at most, too few for {CONNECTIONS_MAX} clients of each protocol"),
             hint,
         ),
-        _ => Finding::good(CHECK, format!("{limit} at most")),
+        _ => Finding::good(format!("{limit} at most")),
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
 use super::super::status::lost_quorum;
-use super::finding::Finding;
+use super::finding::{Finding, Findings};
 use crate::access::AuthFile;
 use crate::config::NodeConfig;
 use crate::machine::clock::{Clock, SystemClock};
@@ -39,66 +39,60 @@ pub(super) fn own_url(config: &NodeConfig) -> Option<BaseUrl> {
 }
 
 /// Whether a node can listen at its addresses, or already does.
-pub(super) async fn ports(config: &NodeConfig, client: &Client, findings: &mut Vec<Finding>) {
+pub(super) async fn ports(config: &NodeConfig, client: &Client, findings: &mut Findings) {
     let addresses = [("http", Some(config.http)), ("resp", config.resp), ("raft", config.raft)];
     let serves_here = match client.of_member(&config.http.to_string(), ANSWER_MAX) {
         Ok(here) => here.readiness().await.is_ok(),
         Err(_) => false,
     };
     for (flag, address) in addresses.into_iter().filter_map(|(flag, at)| Some((flag, at?))) {
-        findings.push(port(flag, address, serves_here));
+        findings.push(("port", port(flag, address, serves_here)));
     }
 }
 
 fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
-    const CHECK: &str = "port";
     let hint = format!("another process listens there: stop it, or give another --{flag}");
     match TcpListener::bind(address) {
-        Ok(_) => Finding::good(CHECK, format!("--{flag} {address} is free")),
+        Ok(_) => Finding::good(format!("--{flag} {address} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && serves_here => {
             let said =
                 format!("--{flag} {address} is in use, apparently by the node that runs here");
-            Finding::good(CHECK, said)
+            Finding::good(said)
         }
-        Err(error) => Finding::bad(CHECK, format!("--{flag} {address}: {error}"), hint),
+        Err(error) => Finding::bad(format!("--{flag} {address}: {error}"), hint),
     }
 }
 
 /// Whether the other founders, or the node where this one is to join, listen at their addresses and have the same keys.
-pub(super) async fn peers(config: &NodeConfig, findings: &mut Vec<Finding>) {
+pub(super) async fn peers(config: &NodeConfig, findings: &mut Findings) {
     let others = config.peers.iter().filter(|(id, _)| **id != config.node_id);
     let others = others.map(|(id, address)| (Some(*id), address));
     let join = config.join.iter().map(|address| (None, address));
     for (node_id, address) in others.chain(join) {
-        findings.push(peer(Target { address, node_id }, config).await);
+        findings.push(("peer", peer(Target { address, node_id }, config).await));
     }
 }
 
 async fn peer(target: Target<'_>, config: &NodeConfig) -> Finding {
-    const CHECK: &str = "peer";
     let who = target.node_id.map_or("the cluster to join".to_owned(), |id| format!("node {id}"));
     let address = target.address;
     match timeout(ANSWER_MAX, TcpStream::connect(address)).await {
         Ok(Ok(tcp)) => match proof(target, tcp, config).await {
-            Ok(with) => Finding::good(CHECK, format!("{who} can be reached at {address}{with}")),
+            Ok(with) => Finding::good(format!("{who} can be reached at {address}{with}")),
             Err(why) => Finding::bad(
-                CHECK,
                 format!("{who} at {address} is not believed: {why}"),
                 "its log says what it found wrong with this node, if it was the one that refused",
             ),
         },
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Finding::doubtful(
-            CHECK,
             format!("{who}: nothing listens at {address}"),
             "it is not running, or its --raft is another address",
         ),
         Ok(Err(error)) => Finding::bad(
-            CHECK,
             format!("{who} cannot be reached at {address}: {error}"),
             "check the name and the network in between",
         ),
         Err(_) => Finding::bad(
-            CHECK,
             format!(
                 "{who} cannot be reached at {address}: no answer in {} s",
                 ANSWER_MAX.as_secs()
@@ -132,24 +126,20 @@ const CLUSTER: &str = "cluster";
 
 /// How far this machine's clock is from those of the nodes, how the nodes are, and whether they are those of the node
 /// with these settings.
-pub(super) async fn cluster(
-    client: &Client,
-    config: Option<&NodeConfig>,
-    findings: &mut Vec<Finding>,
-) {
+pub(super) async fn cluster(client: &Client, config: Option<&NodeConfig>, findings: &mut Findings) {
     let view = match client.get("/v1/cluster").await {
         Ok(view) => view,
         Err(failure) => {
             let hint = "--url or MINTLEAF_URL names a node of the running cluster, if there is one";
-            return findings.push(Finding::unknown(CLUSTER, failure.detail, hint));
+            return findings.push((CLUSTER, Finding::unknown(failure.detail, hint)));
         }
     };
-    findings.push(whose(&view, client, config).await);
+    findings.push((CLUSTER, whose(&view, client, config).await));
     if view["leader_id"].is_null()
         && let Some(lost) = lost_quorum(&view)
     {
         let hint = "mintleaf help quorum-loss says what still works, and the way out";
-        findings.push(Finding::bad(CLUSTER, format!("no quorum: {lost}"), hint));
+        findings.push((CLUSTER, Finding::bad(format!("no quorum: {lost}"), hint)));
     }
     let source = config.and_then(|config| config.auth_file.as_ref());
     let file = source.and_then(|source| source.parse(&source.read().ok()?).ok());
@@ -160,17 +150,20 @@ pub(super) async fn cluster(
         match view_and_offset(&member).await {
             Ok((view, offset_ms)) => {
                 offsets_ms.extend(offset_ms);
-                findings.extend(file.as_ref().and_then(|file| other_auth_file(&view, file)));
+                let other = file.as_ref().and_then(|file| other_auth_file(&view, file));
+                findings.extend(other.map(|other| (CLUSTER, other)));
             }
-            Err(_) => findings.push(Finding::doubtful(
+            Err(_) => findings.push((
                 CLUSTER,
-                format!("node {} does not answer at {address}", cell(node, "id")),
-                "it is not running, or cannot be reached from here",
+                Finding::doubtful(
+                    format!("node {} does not answer at {address}", cell(node, "id")),
+                    "it is not running, or cannot be reached from here",
+                ),
             )),
         }
     }
     let skew_max = config.map_or(SKEW_DEFAULT, |config| config.snowflake.max_clock_skew);
-    findings.push(clock(offsets_ms, skew_max));
+    findings.push(("clock against the cluster", clock(offsets_ms, skew_max)));
 }
 
 /// The cluster that answers, and whether the node that runs with these settings belongs to another.
@@ -184,9 +177,8 @@ async fn whose(view: &Value, client: &Client, config: Option<&NodeConfig>) -> Fi
     let own = own.filter(|own| own["cluster_id"] != view["cluster_id"]);
     let theirs = theirs.unwrap_or("without an id".to_owned());
     match own.as_ref().and_then(named) {
-        None => Finding::good(CLUSTER, format!("cluster {theirs} answers at {at}")),
+        None => Finding::good(format!("cluster {theirs} answers at {at}")),
         Some(own) => Finding::doubtful(
-            CLUSTER,
             format!(
                 "cluster {theirs} answers at {at}, and the node that runs here belongs to {own}"
             ),
@@ -209,11 +201,12 @@ fn other_auth_file(view: &Value, file: &AuthFile) -> Option<Finding> {
     let (theirs, own) = (view["auth_file"].as_str()?, file.fingerprint());
     (theirs != own).then(|| {
         let node = cell(view, "node_id");
-        Finding::doubtful(
-            CLUSTER,
-            format!("node {node} has another auth file in force ({theirs}) than the one here ({own})"),
-            "give all nodes the same; mintleaf cluster status shows which has which, and which could not read its own",
-        )
+        let said = format!(
+            "node {node} has another auth file in force ({theirs}) than the one here ({own})"
+        );
+        let hint = "give all nodes the same; mintleaf cluster status shows which has which, and which could not read its \
+                    own";
+        Finding::doubtful(said, hint)
     })
 }
 
@@ -235,10 +228,9 @@ async fn view_and_offset(member: &Client) -> Result<(Value, Option<i64>), Failur
 }
 
 fn clock(mut offsets_ms: Vec<i64>, skew_max: Duration) -> Finding {
-    const CHECK: &str = "clock against the cluster";
     offsets_ms.sort_unstable();
     let Some(median_ms) = offsets_ms.get(offsets_ms.len().saturating_sub(1) / 2) else {
-        return Finding::unknown(CHECK, "no node could be asked for its clock", "see above");
+        return Finding::unknown("no node could be asked for its clock", "see above");
     };
     let (off, skew_ms) = (median_ms.unsigned_abs(), skew_max.as_millis());
     let side = if *median_ms > 0 { "behind" } else { "ahead of" };
@@ -247,9 +239,9 @@ fn clock(mut offsets_ms: Vec<i64>, skew_max: Duration) -> Finding {
         "beyond --max-clock-skew ({skew_ms} ms), a node gives no snowflake ids: synchronize the clock with NTP"
     );
     match u128::from(off) {
-        off if off > skew_ms => Finding::bad(CHECK, said, hint),
-        off if off > skew_ms / 2 => Finding::doubtful(CHECK, said, hint),
-        _ => Finding::good(CHECK, said),
+        off if off > skew_ms => Finding::bad(said, hint),
+        off if off > skew_ms / 2 => Finding::doubtful(said, hint),
+        _ => Finding::good(said),
     }
 }
 
