@@ -87,27 +87,16 @@ fn shown(origin: Option<&CopySource>, whole: bool) -> Value {
         shown["whole"] = whole.into();
         return shown;
     };
-    let CopySource {
-        cluster_id,
-        node_id,
-        log_term,
-        log_leader,
-        log_index,
-        level,
-        version,
-        taken_at_ms,
-        tags,
-    } = origin;
     json!({
-        "cluster_id": cluster_id.map(|id| format!("{id:032x}")),
-        "node_id": node_id,
-        "log_term": log_term,
-        "log_leader": log_leader,
-        "log_index": log_index,
-        "level": level,
-        "version": version,
-        "taken_at": rfc3339(*taken_at_ms),
-        "tags": tags,
+        "cluster_id": origin.cluster_id.map(|id| format!("{id:032x}")),
+        "node_id": origin.node_id,
+        "log_term": origin.log_term,
+        "log_leader": origin.log_leader,
+        "log_index": origin.log_index,
+        "level": origin.level,
+        "version": origin.version,
+        "taken_at": rfc3339(origin.taken_at_ms),
+        "tags": origin.tags,
         "whole": whole,
     })
 }

@@ -230,26 +230,16 @@ fn draws_none() -> io::Result<[u8; 32]> {
 
 impl From<BackupHead> for CopySource {
     fn from(head: BackupHead) -> Self {
-        let BackupHead {
-            cluster_id,
-            node_id,
-            log_index,
-            level,
-            version_needed: _,
-            version,
-            taken_at_ms,
-            tags,
-        } = head;
         Self {
-            cluster_id: Some(cluster_id),
-            node_id: Some(node_id),
+            cluster_id: Some(head.cluster_id),
+            node_id: Some(head.node_id),
             log_term: None,
             log_leader: None,
-            log_index: Some(log_index),
-            level,
-            version,
-            taken_at_ms,
-            tags,
+            log_index: Some(head.log_index),
+            level: head.level,
+            version: head.version,
+            taken_at_ms: head.taken_at_ms,
+            tags: head.tags,
         }
     }
 }
