@@ -155,8 +155,7 @@ impl Client {
         connector.set_nodelay(true);
         // The next layer checks the scheme.
         connector.enforce_http(false);
-        let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
-        let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
+        let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         let (withholds_token, refusing, patience) = (false, Arc::default(), REQUEST_MAX);
         Ok(Self { urls, token, withholds_token, refusing, http, patience, json })

@@ -14,9 +14,9 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
-use thiserror::Error;
 
 use self::named_certificates::NamedCertificates;
+use super::failure::Failure;
 
 /// The certificates to trust for https, and the one to show.
 #[derive(Args, Clone, Debug)]
@@ -33,11 +33,6 @@ pub(super) struct TlsArgs {
     key: Option<PathBuf>,
 }
 
-/// Why files are of no use for https, in words for a person.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub(super) struct HttpsError(String);
-
 impl TlsArgs {
     /// The connector for requests over `http`, and over TLS if `wanted`; otherwise no file is read.
     ///
@@ -47,16 +42,16 @@ impl TlsArgs {
         &self,
         http: HttpConnector,
         wanted: bool,
-    ) -> Result<HttpsConnector<HttpConnector>, HttpsError> {
+    ) -> Result<HttpsConnector<HttpConnector>, Failure> {
         let provider = Arc::new(default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?;
+            .map_err(|error| Failure::new(format!("cannot speak TLS: {error}")))?;
         let config = match wanted {
             true => {
                 let (cas, named) = self.believed()?;
                 let verifier = NamedCertificates::new(cas, named, provider)
-                    .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?;
+                    .map_err(|error| Failure::new(format!("cannot speak TLS: {error}")))?;
                 config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
             false => config.with_root_certificates(RootCertStore::empty()),
@@ -66,7 +61,7 @@ impl TlsArgs {
                 let (chain, key) = files?;
                 let fits = config.with_client_auth_cert(chain, key);
                 fits.map_err(|error| {
-                    HttpsError(format!("--key is not the key of --cert: {error}"))
+                    Failure::new(format!("--key is not the key of --cert: {error}"))
                 })?
             }
             None => config.with_no_client_auth(),
@@ -79,7 +74,7 @@ impl TlsArgs {
     }
 
     /// The CAs to believe, and the certificates that `--cacert` names.
-    fn believed(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), HttpsError> {
+    fn believed(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Failure> {
         let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
         match &self.cacert {
             Some(path) => {
@@ -94,10 +89,8 @@ impl TlsArgs {
                 // This TLS library cannot trust a CA that it cannot read, so that CA is left out.
                 let (added, _) = roots.add_parsable_certificates(found.certs);
                 if added == 0 {
-                    return Err(HttpsError(
-                        "this machine trusts no CA: give the CA of the nodes by --cacert"
-                            .to_owned(),
-                    ));
+                    let why = "this machine trusts no CA: give the CA of the nodes by --cacert";
+                    return Err(Failure::new(why));
                 }
             }
         }
@@ -107,19 +100,19 @@ impl TlsArgs {
     /// What to show to a node that asks, if anything.
     fn identity(
         &self,
-    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), HttpsError>> {
+    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure>> {
         match (&self.cert, &self.key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(certificates("--cert", cert).and_then(|chain| {
                 let read = PrivateKeyDer::from_pem_file(key);
                 Ok((chain, read.map_err(|error| unusable("--key", key, &error))?))
             })),
-            _ => Some(Err(HttpsError("--cert and --key need each other".to_owned()))),
+            _ => Some(Err(Failure::new("--cert and --key need each other"))),
         }
     }
 }
 
-fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpsError> {
+fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found: Vec<_> = found.map_err(|error| unusable(flag, path, &error))?;
     if found.is_empty() {
@@ -128,42 +121,15 @@ fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> HttpsError {
-    HttpsError(format!("{flag} {}: {why}", path.display()))
+fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("{flag} {}: {why}", path.display()))
 }
 
 /// What is wrong with a connection, if TLS is the cause.
 pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
     let error = tls_error(error)?;
     Some(match error {
-        rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => "its certificate is signed by no CA that is trusted here: --cacert names the file with the \
-              right one"
-            .to_owned(),
-        rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
-            expected,
-            presented,
-        }) => format!(
-            "its certificate is for another name than {}: {}",
-            expected.to_str(),
-            presented.join(", ")
-        ),
-        rustls::Error::InvalidCertificate(
-            why @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
-        ) => format!("its certificate has expired, or the clock here is wrong: {why}"),
-        rustls::Error::InvalidCertificate(
-            why @ (CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }),
-        ) => format!("its certificate is not valid yet, or the clock here is wrong: {why}"),
-        rustls::Error::InvalidCertificate(
-            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
-        ) => "its certificate is not a server certificate".to_owned(),
-        rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
-            "its certificate cannot be read".to_owned()
-        }
-        rustls::Error::InvalidCertificate(_) => {
-            "its certificate uses a feature that is not supported here".to_owned()
-        }
+        rustls::Error::InvalidCertificate(why) => of_certificate(why),
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "it asks clients for a certificate: give --cert and --key".to_owned()
         }
@@ -177,6 +143,31 @@ pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
         rustls::Error::InvalidMessage(_) => "it does not speak TLS: ask it by http://".to_owned(),
         other => other.to_string(),
     })
+}
+
+/// What is wrong with the certificate of a node.
+fn of_certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate is signed by no CA that is trusted here: --cacert names the file with the right one"
+                .to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let (expected, presented) = (expected.to_str(), presented.join(", "));
+            format!("its certificate is for another name than {expected}: {presented}")
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            format!("its certificate has expired, or the clock here is wrong: {error}")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            format!("its certificate is not valid yet, or the clock here is wrong: {error}")
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not a server certificate".to_owned()
+        }
+        CertificateError::BadEncoding => "its certificate cannot be read".to_owned(),
+        _ => "its certificate uses a feature that is not supported here".to_owned(),
+    }
 }
 
 /// The error of TLS behind an error, if there is one. An [`io::Error`] does not name what it holds as its source.
