@@ -157,7 +157,7 @@ async fn send(
     rows: Vec<Row>,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::until("imported", Unit::Rows, rows.len() as u64);
+    let mut progress = Progress::new("imported", Unit::Rows(rows.len() as u64));
     let mut parts = parts(rows);
     let mut under_way = JoinSet::new();
     loop {

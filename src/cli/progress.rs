@@ -13,38 +13,26 @@ const REPORTS_PER_SECOND: u8 = 10;
 /// One line on stderr that is rewritten again and again, and is gone at the end. Nothing if stderr is not a terminal.
 pub(super) struct Progress(ProgressBar);
 
-/// The unit of what is counted.
-#[derive(Clone, Copy)]
+/// What is counted.
 pub(super) enum Unit {
     Bytes,
     Entries,
-    Rows,
+    /// Rows, of which there are this many.
+    Rows(u64),
 }
 
 impl Progress {
-    /// A report of work without a known end.
     pub(super) fn new(what: &'static str, unit: Unit) -> Self {
-        Self::of(what, unit, None)
-    }
-
-    /// A report of work that takes `all` units.
-    pub(super) fn until(what: &'static str, unit: Unit, all: u64) -> Self {
-        Self::of(what, unit, Some(all))
-    }
-
-    fn of(what: &'static str, unit: Unit, all: Option<u64>) -> Self {
         if !io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
         let target = ProgressDrawTarget::stderr_with_hz(REPORTS_PER_SECOND);
-        let bar = ProgressBar::with_draw_target(all, target).with_message(what);
-        let amount = match (unit, all) {
-            (Unit::Bytes, None) => "{bytes} ({bytes_per_sec})",
-            (Unit::Bytes, Some(_)) => "{bar:30} {bytes} of {total_bytes}",
-            (Unit::Entries, None) => "{human_pos} entries",
-            (Unit::Rows, None) => "{human_pos} rows",
-            (_, Some(_)) => "{bar:30} {human_pos} of {human_len}",
+        let (all, amount) = match unit {
+            Unit::Bytes => (None, "{bytes} ({bytes_per_sec})"),
+            Unit::Entries => (None, "{human_pos} entries"),
+            Unit::Rows(all) => (Some(all), "{bar:30} {human_pos} of {human_len}"),
         };
+        let bar = ProgressBar::with_draw_target(all, target).with_message(what);
         // A template that cannot be read leaves the bar as it is by default.
         if let Ok(style) = ProgressStyle::with_template(&format!("{{spinner}} {{msg}} {amount}")) {
             bar.set_style(style);
