@@ -5,45 +5,35 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::expiry::Expiry;
-use super::followed_files::{FollowedFiles, follow};
-use super::signals::Reload;
+use super::followed_files::FollowedFiles;
 use crate::config::{ClientTlsFiles, ConfigError};
 use crate::connection::tls::{ClientTls, PemContents};
 use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{Metrics, Reloaded};
-use crate::service::Services;
 
 /// Keeps the credentials for new connections up to date with the files.
+#[derive(Clone)]
 pub(super) struct ClientCredentials {
     files: ClientTlsFiles,
-    /// What the files held at the start.
-    seen: PemContents,
     current: watch::Sender<Arc<ClientTls>>,
 }
 
 impl ClientCredentials {
-    /// Reads the files of a node that starts.
+    /// Reads the files of a node that starts, and returns what they hold, too.
     ///
     /// # Errors
     /// When they hold no credentials.
-    pub(super) fn open(files: ClientTlsFiles) -> Result<Self, ConfigError> {
+    pub(super) fn open(files: ClientTlsFiles) -> Result<(Self, PemContents), ConfigError> {
         let seen = files.read()?;
         let current = files.credentials(&seen)?;
         files.warn_if_exposed();
         warn_of_a_nodes_name(&current);
-        Ok(Self { files, seen, current: watch::Sender::new(Arc::new(current)) })
+        Ok((Self { files, current: watch::Sender::new(Arc::new(current)) }, seen))
     }
 
     /// The credentials at any time.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<ClientTls>> {
         self.current.subscribe()
-    }
-
-    /// Reads the files again when they change, and on a signal, for as long as it is polled. Files that cannot
-    /// be used change nothing.
-    pub(super) async fn follow(self, reload: Reload, services: Services) {
-        let seen = self.seen.clone();
-        follow(self, seen, reload, services).await;
     }
 }
 
@@ -62,9 +52,8 @@ impl FollowedFiles for ClientCredentials {
     const LABEL: Reloaded = Reloaded::ClientCertificates;
     type Content = PemContents;
 
-    fn reader(&self) -> impl FnOnce() -> Result<PemContents, ConfigError> + Send + 'static {
-        let files = self.files.clone();
-        move || files.read()
+    fn read(&self) -> Result<PemContents, ConfigError> {
+        self.files.read()
     }
 
     fn take(&mut self, contents: &PemContents) -> Result<(), ConfigError> {
@@ -111,7 +100,7 @@ mod tests {
         };
         write(1);
         let files = ClientTlsFiles::at(certificate.clone(), key.clone());
-        let mut credentials = ClientCredentials::open(files.clone()).unwrap();
+        let (mut credentials, _) = ClientCredentials::open(files.clone()).unwrap();
         let watched = credentials.watch();
         let before = watched.borrow().expires_at_s();
         write(2);

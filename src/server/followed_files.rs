@@ -18,7 +18,7 @@ const READ_MAX: Duration = Duration::from_secs(5);
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a node takes into use whenever its files change.
-pub(super) trait FollowedFiles {
+pub(super) trait FollowedFiles: Clone + Send + 'static {
     /// What log lines call it.
     const WHAT: &'static str;
     /// What the metric of files that cannot be used calls it.
@@ -26,8 +26,11 @@ pub(super) trait FollowedFiles {
     /// What the files hold, usable or not.
     type Content: PartialEq + Send + 'static;
 
-    /// Reads the files; run where it may block.
-    fn reader(&self) -> impl FnOnce() -> Result<Self::Content, ConfigError> + Send + 'static;
+    /// Reads the files. It may block.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn read(&self) -> Result<Self::Content, ConfigError>;
 
     /// Takes what the files hold into use.
     ///
@@ -44,15 +47,16 @@ pub(super) trait FollowedFiles {
     fn before_look(&self, _metrics: &Metrics, _look: u32) {}
 }
 
-/// Takes the files into use whenever they change, for as long as it is polled. `seen` is what they held when they were
-/// read last. Files that cannot be used change nothing; the log reports them at once and each minute, because what an
-/// operator has removed from them stays in force until they can be used again.
+/// Takes the files into use whenever they change, for as long as it is polled; they come with what they held when they
+/// were read last. `None` stands for a node without such files. Files that cannot be used change nothing; the log
+/// reports them at once and each minute, because what an operator has removed from them stays in force until they can
+/// be used again.
 pub(super) async fn follow<F: FollowedFiles>(
-    files: F,
-    seen: F::Content,
+    opened: Option<(F, F::Content)>,
     mut reload: Reload,
     services: Services,
 ) {
+    let Some((files, seen)) = opened else { return };
     let mut following = Following { files, seen, refused: None, reading: None };
     let (mut streak, mut number) = (Streak::default(), 0_u32);
     loop {
@@ -99,7 +103,10 @@ struct Following<F: FollowedFiles> {
 impl<F: FollowedFiles> Following<F> {
     /// Reads the files, and takes what is new. `None` when they cannot be read because the runtime is ending.
     async fn look(&mut self, read_max: Duration) -> Option<Outcome> {
-        let reading = self.reading.get_or_insert_with(|| spawn_blocking(self.files.reader()));
+        let reading = self.reading.get_or_insert_with(|| {
+            let files = self.files.clone();
+            spawn_blocking(move || files.read())
+        });
         let Ok(read) = timeout(read_max, &mut *reading).await else {
             let why = format!("they were not read within {read_max:?}");
             return Some(Outcome::Unread { why, may_pass: false });
@@ -236,6 +243,7 @@ mod tests {
     }
 
     /// Files whose content comes when the test sends it, with how often they were read.
+    #[derive(Clone)]
     struct Slow(Arc<Mutex<mpsc::Receiver<u32>>>, Arc<AtomicU32>);
 
     impl FollowedFiles for Slow {
@@ -243,12 +251,9 @@ mod tests {
         const LABEL: Reloaded = Reloaded::Tokens;
         type Content = u32;
 
-        fn reader(&self) -> impl FnOnce() -> Result<u32, ConfigError> + Send + 'static {
-            let (content, reads) = (Arc::clone(&self.0), Arc::clone(&self.1));
-            move || {
-                reads.fetch_add(1, Ordering::SeqCst);
-                Ok(content.lock().recv().unwrap())
-            }
+        fn read(&self) -> Result<u32, ConfigError> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            Ok(self.0.lock().recv().unwrap())
         }
 
         fn take(&mut self, _: &u32) -> Result<(), ConfigError> {

@@ -16,6 +16,7 @@ use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
 use super::failure::NodeFailure;
+use super::followed_files::follow;
 use super::hot_tags_file::HotTagsFile;
 use super::last_backup_file::{last_backup_s, remember_backups};
 use super::machine_watch::watch_machine;
@@ -83,7 +84,7 @@ impl RunningNode {
         let resp_addr = resp.as_ref().map(ClientPort::local_addr);
         let security = match (&process.shared, &keys) {
             (Some(shared), _) => Security::Tls(watch::channel(Arc::clone(shared)).1),
-            (None, Some(keys)) => Security::Tls(keys.watch()),
+            (None, Some((keys, _))) => Security::Tls(keys.watch()),
             (None, None) => Security::Plain,
         };
         let advertise_http = advertised(config, http_addr);
@@ -106,17 +107,16 @@ impl RunningNode {
             services.cluster.serve_redis_at(advertised, &advertise_http, address.port());
         }
         let doors = AccessPolicy {
-            tokens: tokens.as_ref().map(ClientTokens::current),
+            tokens: tokens.as_ref().map(|(it, _)| it.current()),
             insecure: config.insecure,
         };
         if let Some(tokens) = &doors.tokens {
             services.cluster.show_tokens(Arc::clone(tokens));
         }
-        let ports =
-            ClientPorts { http, resp, tls: client_tls.as_ref().map(ClientCredentials::watch) };
-        keys.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
-        client_tls.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
-        tokens.map(|it| runtime.spawn(it.follow(process.reload.clone(), services.clone())));
+        let ports = ClientPorts { http, resp, tls: client_tls.as_ref().map(|(it, _)| it.watch()) };
+        runtime.spawn(follow(keys, process.reload.clone(), services.clone()));
+        runtime.spawn(follow(client_tls, process.reload.clone(), services.clone()));
+        runtime.spawn(follow(tokens, process.reload.clone(), services.clone()));
         let hot_tags = HotTagsFile::open(&config.data, services.clone());
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());

@@ -6,45 +6,35 @@ use mintleaf_raft::Credentials;
 use tokio::sync::watch;
 
 use super::expiry::Expiry;
-use super::followed_files::{FollowedFiles, follow};
-use super::signals::Reload;
+use super::followed_files::FollowedFiles;
 use crate::config::{ConfigError, KeyFiles, PeerKeys};
 use crate::machine::clock::{Clock, SystemClock};
 use crate::metrics::{Metrics, Reloaded};
-use crate::service::Services;
 use crate::text::fingerprints::brief;
 
 /// Keeps what other parts of the node watch up to date with the files.
+#[derive(Clone)]
 pub(super) struct PeerCredentials {
     keys: PeerKeys,
     node_id: u64,
-    /// What the files held at the start.
-    seen: KeyFiles,
     current: watch::Sender<Arc<Credentials>>,
 }
 
 impl PeerCredentials {
-    /// Reads the files of a node that starts.
+    /// Reads the files of a node that starts, and returns what they hold, too.
     ///
     /// # Errors
     /// When they hold no credentials.
-    pub(super) fn open(keys: PeerKeys, node_id: u64) -> Result<Self, ConfigError> {
+    pub(super) fn open(keys: PeerKeys, node_id: u64) -> Result<(Self, KeyFiles), ConfigError> {
         let seen = keys.read()?;
         let current = keys.credentials(node_id, &seen)?;
         keys.warn_if_exposed();
-        Ok(Self { keys, node_id, seen, current: watch::Sender::new(Arc::new(current)) })
+        Ok((Self { keys, node_id, current: watch::Sender::new(Arc::new(current)) }, seen))
     }
 
     /// The credentials at any time.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<Credentials>> {
         self.current.subscribe()
-    }
-
-    /// Reads the files again when they change, and on a signal, for as long as it is polled. Files that cannot
-    /// be used change nothing.
-    pub(super) async fn follow(self, reload: Reload, services: Services) {
-        let seen = self.seen.clone();
-        follow(self, seen, reload, services).await;
     }
 }
 
@@ -53,13 +43,12 @@ impl FollowedFiles for PeerCredentials {
     const LABEL: Reloaded = Reloaded::PeerKeys;
     type Content = KeyFiles;
 
-    fn reader(&self) -> impl FnOnce() -> Result<KeyFiles, ConfigError> + Send + 'static {
-        let keys = self.keys.clone();
-        move || keys.read()
+    fn read(&self) -> Result<KeyFiles, ConfigError> {
+        self.keys.read()
     }
 
     fn take(&mut self, files: &KeyFiles) -> Result<(), ConfigError> {
-        let PeerCredentials { keys, node_id, current, .. } = self;
+        let PeerCredentials { keys, node_id, current } = self;
         current.send_replace(Arc::new(keys.credentials(*node_id, files)?));
         keys.warn_if_exposed();
         Ok(())
