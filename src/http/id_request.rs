@@ -32,7 +32,7 @@ const BARE_ID: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8"
 
 const BARE_ID_AS_JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
-/// The paths that give ids.
+/// The paths that give ids. Their rows of the routes stand in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdPath {
     /// `/api/segment/get/KEY`
