@@ -89,7 +89,7 @@ pub struct Cli {
 pub enum CliCommand {
     /// Run a working cluster in this process, without configuration
     #[command(after_help = help::DEV)]
-    Dev(DevArgs),
+    Dev(Box<DevArgs>),
     /// Run one node of a cluster
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
@@ -140,7 +140,7 @@ pub enum Command {
     Help(topics::HelpArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
-    Client(ClientCommand),
+    Client(Box<ClientCommand>),
 }
 
 /// The commands that talk to a running node.
@@ -245,8 +245,10 @@ pub fn parse() -> Cli {
     match &mut cli.command {
         CliCommand::Serve(args) => args.sources = sources,
         CliCommand::Dev(args) => args.sources = sources,
-        CliCommand::Other(Command::Client(ClientCommand::Doctor(Asking { args, .. }))) => {
-            args.sources = sources;
+        CliCommand::Other(Command::Client(command)) => {
+            if let ClientCommand::Doctor(Asking { args, .. }) = &mut **command {
+                args.sources = sources;
+            }
         }
         _ => {}
     }
@@ -284,7 +286,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
         Command::Help(args) => topics::run(&args, help::grouped(Cli::command())),
-        Command::Client(command) => ask(command),
+        Command::Client(command) => ask(*command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

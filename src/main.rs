@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         unknown.iter().for_each(|what| cli::warn(what));
     }
     match command {
-        CliCommand::Dev(args) => match DevConfig::resolve(args) {
+        CliCommand::Dev(args) => match DevConfig::resolve(*args) {
             Ok(config) => {
                 run_nodes(&config.first, &unknown, DEV_HELP, |log| server::dev(&config, log))
             }

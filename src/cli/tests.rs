@@ -26,10 +26,12 @@ fn urls_are_taken_before_and_after_the_command() {
     let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
     assert!(Cli::try_parse_from(line).is_ok());
     let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
-    let parsed = Cli::try_parse_from(line).map(|cli| cli.command);
-    let Ok(CliCommand::Other(Command::Client(ClientCommand::Next(Asking { connect, .. })))) =
-        parsed
+    let Ok(CliCommand::Other(Command::Client(command))) =
+        Cli::try_parse_from(line).map(|cli| cli.command)
     else {
+        panic!("not parsed as a command that asks a node");
+    };
+    let ClientCommand::Next(Asking { connect, .. }) = *command else {
         panic!("not parsed as `next`");
     };
     assert_eq!(connect.url_count(), 2);

@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
                 return;
             }
             let nodes = u16::from(args.nodes);
-            if let Ok(config) = DevConfig::resolve(args) {
+            if let Ok(config) = DevConfig::resolve(*args) {
                 assert!((1..=9).contains(&nodes));
                 assert!(config.first.http.port().checked_add(nodes - 1).is_some());
             }
