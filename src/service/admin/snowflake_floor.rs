@@ -63,16 +63,17 @@ impl ClusterService {
             self.check_ahead(floor_ms)?;
         }
         let change = Change::RaiseSnowflakeFloor { floor_ms };
-        let in_force =
-            match log_access::change(&self.parts.replica, audit::command(actor, &change)).await? {
-                Response::Floor { before_ms, floor_ms } => {
-                    if before_ms < floor_ms {
-                        audit::log(actor, &change, &change.recorded_facts().1);
-                    }
-                    SnowflakeFloor { floor_ms }
+        // The log may have a higher floor already. The answer names the one in force, so it waits for that one.
+        let command = audit::command(actor, &change);
+        let floor_ms = match log_access::change(&self.parts.replica, command).await? {
+            Response::Floor { before_ms, floor_ms } => {
+                if before_ms < floor_ms {
+                    audit::log(actor, &change, &change.recorded_facts().1);
                 }
-                rejection => return Err(Error::rejected(&self.parts.replica, &rejection)),
-            };
+                floor_ms
+            }
+            rejection => return Err(Error::rejected(&self.parts.replica, &rejection)),
+        };
         // From here on this node's copy has every window that was given before, and a window that it shows to
         // reach below the floor can only be an older one.
         refresh(&self.parts.replica, Consistency::Linearizable).await?;
@@ -80,7 +81,7 @@ impl ClusterService {
         loop {
             let (windows, reassigned_until_ms) = self.windows_below(floor_ms);
             if windows.is_empty() && reassigned_until_ms.is_none() {
-                return Ok(in_force);
+                return Ok(SnowflakeFloor { floor_ms });
             }
             if Instant::now() > deadline {
                 return Err(Error::unavailable(waiting(floor_ms, &windows, reassigned_until_ms)));
