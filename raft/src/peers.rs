@@ -10,6 +10,6 @@ mod weather;
 
 pub use clocks::PeerClock;
 pub(crate) use heard::PeerObservations;
-pub(crate) use leader_contact::LATE;
+pub(crate) use leader_contact::{LATE, LeaderContact};
 pub(crate) use reachability::Reachability;
 pub(crate) use weather::Weather;

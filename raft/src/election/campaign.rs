@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::votes::{elect, is_quorum_alone, may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
+use crate::peers::LeaderContact;
 use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, NamesLeader};
@@ -76,7 +77,6 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
                 continue;
             }
         }
-        core.heard.contact().set_timer(None);
         let Ok(won) = campaign(&core, &mut metrics, failures).await else { return };
         failures = if won { 0 } else { failures + 1 };
         if !won {
@@ -85,11 +85,26 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     }
 }
 
+/// The election timer. It is gone with this value, however the wait for it ends: a node that stands down has no timer
+/// that could be late, and so goes on voting.
+struct ElectionTimer<'a>(&'a LeaderContact);
+
+impl ElectionTimer<'_> {
+    fn fire_at(&self, at: Instant) {
+        self.0.set_timer(Some(at));
+    }
+}
+
+impl Drop for ElectionTimer<'_> {
+    fn drop(&mut self) {
+        self.0.set_timer(None);
+    }
+}
+
 /// Resolves when no leader was heard for an election timeout. Never resolves on a node that leads or may not
 /// campaign.
 async fn until_silent(core: &Core, leader: Option<u64>) {
     let contact = core.heard.contact();
-    contact.set_timer(None);
     if leader == Some(core.identity.node_id()) {
         return std::future::pending().await;
     }
@@ -105,6 +120,7 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     // When this node campaigns, as a fraction of the time between the two election timeouts.
     let part = random_below(Duration::from_secs(1)).as_secs_f64();
     let began = Instant::now();
+    let timer = ElectionTimer(contact);
     loop {
         let at = campaign_at(core, leader.is_some(), began, part);
         if Instant::now() >= at {
@@ -112,7 +128,7 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
         }
         // Timers shrink as soon as round trips are known.
         let look = at.min(Instant::now() + core.options.tuning.election_max);
-        contact.set_timer(Some(look));
+        timer.fire_at(look);
         sleep_until(look).await;
         if contact.is_late(Instant::now()) {
             contact.begin_anew(Instant::now());
