@@ -53,25 +53,24 @@ pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Prec
 
 /// Whether another leader left a change behind that [`finish`] has to end.
 pub(super) fn is_unfinished(core: &Core) -> bool {
-    is_joint(core) || is_learner(core)
+    is_joint(core) || voters_over_a_learner(core).is_some()
 }
 
 /// Ends what another leader left behind. openraft lets a leader go on that the change leaves without a vote. It would
 /// count towards no quorum, so it first makes a voter lead, which ends the change.
 pub(super) async fn finish(core: &Arc<Core>) -> Outcome {
-    if is_learner(core) {
-        let members = core.identity.members();
-        let voters = members.membership().get_joint_config().last().cloned().unwrap_or_default();
-        return Err(make_another_lead(core, &voters).await);
+    match voters_over_a_learner(core) {
+        Some(voters) => Err(make_another_lead(core, &voters).await),
+        None => leave_joint_configuration(core).await,
     }
-    leave_joint_configuration(core).await
 }
 
-/// Whether this node is a member without a vote, once a change that is under way has ended.
-fn is_learner(core: &Core) -> bool {
+/// The voters once a change that is under way has ended, if this node is a member then and none of them.
+fn voters_over_a_learner(core: &Core) -> Option<BTreeSet<u64>> {
     let (members, me) = (core.identity.members(), core.identity.node_id());
-    let voters = members.membership().get_joint_config().last();
-    members.membership().get_node(&me).is_some() && voters.is_some_and(|ids| !ids.contains(&me))
+    members.membership().get_node(&me)?;
+    let voters = members.membership().get_joint_config().last()?;
+    (!voters.contains(&me)).then(|| voters.clone())
 }
 
 /// Waits until the membership in effect here is committed, this node is sure to lead, and it has applied everything

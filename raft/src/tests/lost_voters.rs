@@ -1,8 +1,9 @@
 //! Changes of the voters while one of them is down.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::support::{SOON, add, eventually, open, open_three, options, three_peers};
@@ -20,6 +21,16 @@ async fn two_of_three(nodes: [Node; 3]) -> (Node, Node, u64) {
     let id = dead.handle().node_id();
     dead.shutdown().await;
     (leader, live, id)
+}
+
+/// Asks a node to take the vote of a member, even where that may never be committed.
+fn demote_by_force(
+    asked: &Node,
+    id: u64,
+    peers: &BTreeMap<u64, String>,
+) -> JoinHandle<Result<(), MembershipError>> {
+    let (asked, raft) = (asked.handle(), peers[&id].clone());
+    tokio::spawn(async move { asked.add_member(id, raft, String::new(), false, true).await })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,11 +73,7 @@ async fn a_change_that_is_forced_ends_once_the_missing_voter_is_back() {
     let (leader, live, dead) = two_of_three(open_three(&peers, data).await).await;
     let (own, other) = (leader.handle().node_id(), live.handle().node_id());
     // The asker is the node that leaves, so the request to force the change travels to the leader.
-    let (asked, raft) = (live.handle(), peers[&other].clone());
-    let changing =
-        tokio::spawn(
-            async move { asked.add_member(other, raft, String::new(), false, true).await },
-        );
+    let changing = demote_by_force(&live, other, &peers);
     let halves = vec![BTreeSet::from([1, 2, 3]), BTreeSet::from([own, dead])];
     let begun = || leader.handle().status().voters == halves;
     eventually("both halves of the change show", begun).await;
@@ -89,11 +96,7 @@ async fn a_leader_that_a_change_leaves_without_a_vote_makes_a_voter_lead() {
     let data = |id: u64| temp.path().join(format!("node-{id}"));
     let (leader, live, dead) = two_of_three(open_three(&peers, data).await).await;
     let (own, other) = (leader.handle().node_id(), live.handle().node_id());
-    let (asked, raft) = (leader.handle(), peers[&other].clone());
-    let changing =
-        tokio::spawn(
-            async move { asked.add_member(other, raft, String::new(), false, true).await },
-        );
+    let changing = demote_by_force(&leader, other, &peers);
     let halves = vec![BTreeSet::from([1, 2, 3]), BTreeSet::from([own, dead])];
     let begun = || live.handle().status().voters == halves;
     eventually("the follower has both halves of the change", begun).await;
