@@ -222,38 +222,28 @@ struct ProblemBody<'a> {
     request_id: Option<&'a str>,
 }
 
-/// The status and the code of an error.
-fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
+fn status(error: &Error) -> StatusCode {
     match error {
-        Error::InvalidArgument { .. } => (StatusCode::BAD_REQUEST, "invalid_argument"),
-        Error::UnknownTag => (StatusCode::NOT_FOUND, "unknown_tag"),
-        Error::NotFound(_) | Error::OfKeys { .. } => (StatusCode::NOT_FOUND, "not_found"),
-        Error::TagExists => (StatusCode::CONFLICT, "tag_exists"),
-        Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-        Error::WrongCluster(_) => (StatusCode::CONFLICT, "wrong_cluster"),
-        Error::Level(_) => (StatusCode::CONFLICT, "level"),
-        Error::Exhausted | Error::AllLeased { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "exhausted")
+        Error::InvalidArgument { .. } => StatusCode::BAD_REQUEST,
+        Error::UnknownTag | Error::NotFound(_) | Error::OfKeys { .. } => StatusCode::NOT_FOUND,
+        Error::TagExists | Error::Conflict(_) | Error::WrongCluster(_) | Error::Level(_) => {
+            StatusCode::CONFLICT
         }
-        Error::TooManyKeys { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "too_many_keys"),
-        Error::TooManyTags { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags"),
-        Error::CountOverRateLimit { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "count_over_rate_limit")
+        Error::Exhausted
+        | Error::AllLeased { .. }
+        | Error::TooManyKeys { .. }
+        | Error::TooManyTags { .. }
+        | Error::CountOverRateLimit { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        Error::Frozen => StatusCode::LOCKED,
+        Error::RateLimited | Error::OverRateLimit { .. } | Error::Overloaded => {
+            StatusCode::TOO_MANY_REQUESTS
         }
-        Error::Frozen => (StatusCode::LOCKED, "frozen"),
-        Error::RateLimited | Error::OverRateLimit { .. } => {
-            (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
-        }
-        Error::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-        Error::ClockBehind { .. } | Error::Unavailable(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
-        }
+        Error::ClockBehind { .. } | Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let (status, code) = status_and_code(&error);
         let detail = match &error {
             Error::InvalidArgument { field, detail } if !detail.starts_with(field) => {
                 format!("{field} {detail}")
@@ -263,7 +253,7 @@ impl From<Error> for Problem {
             Error::Overloaded => "too many requests are waiting; try again soon".to_owned(),
             error => error.to_string(),
         };
-        let problem = Self::new(status, code, detail);
+        let problem = Self::new(status(&error), error.code(), detail);
         match error {
             Error::OverRateLimit { after_s } => Self { retry_after_s: Some(after_s), ..problem },
             Error::CountOverRateLimit { count_max } => {

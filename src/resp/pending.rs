@@ -1,5 +1,7 @@
 //! Ids that may have to be waited for, and how the reply shows them.
 
+use std::borrow::Cow;
+
 use mintleaf_core::shape::Kind;
 use mintleaf_core::shape::id_text::IdText;
 
@@ -145,23 +147,7 @@ fn integers_only(is_formatted: bool, is_consecutive: bool, is_run: bool) -> Resu
 
 /// Writes the reply that says why there are no ids; returns the code that counts it.
 pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
-    let (word, code) = match error {
-        Error::UnknownTag => ("ERR", "unknown_tag"),
-        Error::Exhausted | Error::AllLeased { .. } => ("EXHAUSTED", "exhausted"),
-        Error::TooManyKeys { .. } => ("TOOMANYKEYS", "too_many_keys"),
-        Error::TooManyTags { .. } => ("TOOMANYTAGS", "too_many_tags"),
-        Error::RateLimited | Error::OverRateLimit { .. } => ("RATELIMITED", "rate_limited"),
-        Error::CountOverRateLimit { .. } => ("COUNTOVERRATELIMIT", "count_over_rate_limit"),
-        Error::Frozen => ("FROZEN", "frozen"),
-        Error::Overloaded => ("OVERLOADED", "overloaded"),
-        Error::Unavailable { .. } | Error::ClockBehind { .. } => ("UNAVAILABLE", "unavailable"),
-        Error::NotFound { .. } | Error::OfKeys { .. } => ("ERR", "not_found"),
-        Error::TagExists => ("ERR", "tag_exists"),
-        Error::Conflict { .. } => ("ERR", "conflict"),
-        Error::WrongCluster { .. } => ("ERR", "wrong_cluster"),
-        Error::Level { .. } => ("ERR", "level"),
-        Error::InvalidArgument { .. } => ("ERR", "invalid_argument"),
-    };
+    let word = word(error);
     match error {
         Error::UnknownTag => reply.error("ERR unknown tag"),
         Error::OfKeys { tag, kind } => {
@@ -173,5 +159,47 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
         }
         error => reply.error(&format!("{word} {error}")),
     }
-    code
+    error.code()
+}
+
+/// The first word of the reply: `ERR` where the command itself is at fault, as in Redis, otherwise what makes a client
+/// wait or an operator act.
+fn word(error: &Error) -> Cow<'static, str> {
+    match error {
+        Error::InvalidArgument { .. }
+        | Error::UnknownTag
+        | Error::NotFound(_)
+        | Error::OfKeys { .. }
+        | Error::TagExists
+        | Error::Conflict(_)
+        | Error::WrongCluster(_)
+        | Error::Level(_) => Cow::Borrowed("ERR"),
+        error => Cow::Owned(error.code().replace('_', "").to_ascii_uppercase()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_begins_with_the_word_that_clients_know() {
+        for (error, begins) in [
+            (Error::UnknownTag, "ERR"),
+            (Error::TagExists, "ERR"),
+            (Error::Conflict(String::new()), "ERR"),
+            (Error::Level(String::new()), "ERR"),
+            (Error::Exhausted, "EXHAUSTED"),
+            (Error::TooManyKeys { keys_max: 1 }, "TOOMANYKEYS"),
+            (Error::TooManyTags { tags_max: 1 }, "TOOMANYTAGS"),
+            (Error::RateLimited, "RATELIMITED"),
+            (Error::OverRateLimit { after_s: 1 }, "RATELIMITED"),
+            (Error::CountOverRateLimit { count_max: 1 }, "COUNTOVERRATELIMIT"),
+            (Error::Frozen, "FROZEN"),
+            (Error::Overloaded, "OVERLOADED"),
+            (Error::ClockBehind { by_ms: 1 }, "UNAVAILABLE"),
+        ] {
+            assert_eq!(word(&error), begins, "{error:?}");
+        }
+    }
 }

@@ -114,6 +114,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// The stable code, which answers and metrics name the error by.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidArgument { .. } => "invalid_argument",
+            Self::UnknownTag => "unknown_tag",
+            Self::NotFound(_) | Self::OfKeys { .. } => "not_found",
+            Self::TagExists => "tag_exists",
+            Self::Conflict(_) => "conflict",
+            Self::WrongCluster(_) => "wrong_cluster",
+            Self::Level(_) => "level",
+            Self::Exhausted | Self::AllLeased { .. } => "exhausted",
+            Self::TooManyTags { .. } => "too_many_tags",
+            Self::TooManyKeys { .. } => "too_many_keys",
+            Self::RateLimited | Self::OverRateLimit { .. } => "rate_limited",
+            Self::CountOverRateLimit { .. } => "count_over_rate_limit",
+            Self::Frozen => "frozen",
+            Self::Overloaded => "overloaded",
+            Self::ClockBehind { .. } | Self::Unavailable(_) => "unavailable",
+        }
+    }
+
     /// Whether the same request may succeed later, without any change by an operator.
     pub fn is_retryable(&self) -> bool {
         matches!(
