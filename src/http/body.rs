@@ -130,7 +130,7 @@ impl Fields {
         name: &str,
         bounds: RangeInclusive<T>,
     ) -> Result<Option<Option<T>>, Problem> {
-        let must = format!("{}, or null", out_of_bounds(&bounds));
+        let must = fmt::from_fn(|out| write!(out, "{}, or null", out_of_bounds(&bounds)));
         self.read(name, must, |value| match value {
             Value::Null => Some(None),
             value => within(whole(&value), &bounds).map(Some),

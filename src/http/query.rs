@@ -4,7 +4,7 @@
 //! `?cuont=500` does not hand out one id.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 
 use super::decimal;
@@ -102,8 +102,10 @@ pub(super) fn within<T: TryFrom<u64> + PartialOrd>(
 }
 
 /// The words for a number that is out of bounds, in queries and in bodies.
-pub(super) fn out_of_bounds<T: Display>(bounds: &RangeInclusive<T>) -> String {
-    format!("must be an integer from {} to {}", bounds.start(), bounds.end())
+pub(super) fn out_of_bounds<T: Display>(bounds: &RangeInclusive<T>) -> impl Display {
+    fmt::from_fn(move |out| {
+        write!(out, "must be an integer from {} to {}", bounds.start(), bounds.end())
+    })
 }
 
 /// Undoes the escapes of a query, where a plus sign is a space, unlike in a path.
