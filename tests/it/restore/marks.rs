@@ -28,6 +28,24 @@ fn row(rows: &[String], begin: &str) -> (u64, String) {
 }
 
 #[test]
+fn a_list_of_lines_that_are_used_up_is_read_as_it_was_written() {
+    let dev = mintleaf().dev();
+    let (api, dir) = (dev.api(), dev.dir());
+    let last = i64::MAX as u64;
+    create(api, "ending", last - 2);
+    assert_eq!(api.get("/v1/segment/ending?count=3").ids(), [last - 2, last - 1, last]);
+    let copy = dir.join("copy");
+    back_up(api, &copy);
+    let list = dir.join("marks.csv");
+    let listed = marks(&copy);
+    assert_eq!(row(&listed, "ending,,"), (last, "segment".to_owned()));
+    fs::write(&list, listed.join("\n")).unwrap();
+    let flags = [&NOW[..], &["--marks", list.to_str().unwrap()]].concat();
+    restored(&copy, &dir.join("new"), 1, &flags);
+    assert_eq!(marks(&dir.join("new")), listed);
+}
+
+#[test]
 fn a_restored_cluster_goes_on_behind_the_last_number_of_each_line_in_a_list() {
     let mut cluster = mintleaf().cluster(1);
     let (api, dir) = (cluster.api(1), cluster.dir().to_owned());
