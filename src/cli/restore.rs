@@ -1,7 +1,7 @@
 //! `mintleaf restore`: a new cluster of one node, made of a backup or of a directory that survived.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use mintleaf_core::limits::{ID_END, UNFORCED_FLOOR_AHEAD_MS_MAX};
@@ -167,7 +167,22 @@ pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
         );
         return Err(Failure::new(text).exiting(2));
     }
+    if is_within(&args.data, &args.source) {
+        let text =
+            "--data is within the source, which a restore only reads: name a directory beside it";
+        return Err(Failure::new(text).exiting(2));
+    }
     carry_out(args, all, after)
+}
+
+/// Whether a path, which need not exist yet, is a directory or lies within it.
+fn is_within(path: &Path, directory: &Path) -> bool {
+    let existing = path.ancestors().find_map(|part| match part.as_os_str().is_empty() {
+        true => Path::new(".").canonicalize().ok(),
+        false => part.canonicalize().ok(),
+    });
+    let directory = directory.canonicalize().ok().filter(|directory| directory.is_dir());
+    existing.zip(directory).is_some_and(|(existing, directory)| existing.starts_with(directory))
 }
 
 /// A tag that is named more than once.

@@ -70,6 +70,18 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
 }
 
 #[test]
+fn a_restore_puts_nothing_into_the_directory_that_it_reads() {
+    let mut cluster = mintleaf().cluster(1);
+    create(cluster.api(1), "orders", 1);
+    cluster.stop(1);
+    let source = cluster.data(1);
+    for within in [source.join("new"), source.join("deep/new")] {
+        assert_refused(&restore(&source, &within, 2, &ENOUGH), 2, &["within the source"], &within);
+    }
+    restored(&source, &cluster.dir().join("beside"), 2, &ENOUGH);
+}
+
+#[test]
 fn a_used_directory_is_left_as_it_is() {
     let (dev, copy) = backed_up();
     let data = dev.dir().join("used");
