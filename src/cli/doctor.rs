@@ -31,7 +31,7 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
     findings.push(("open files", machine::open_files()));
     findings.push(("clock", machine::clock_is_kept()));
     if let Some(config) = &config {
-        findings.push(("data", files::data(&config.data)));
+        findings.push(("data", files::data(&config.data, config.node_id, config.moved)));
         findings.push(("disk", machine::disk(&config.data)));
         files::keys(config, &mut findings);
     }

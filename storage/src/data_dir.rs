@@ -6,7 +6,7 @@ mod identity;
 use crate::error::{Context, StorageError};
 use crate::files;
 pub(crate) use entry::keep_others_out;
-use identity::{FILE_NAME, Identity};
+use identity::{FILE_NAME, Found, Identity};
 use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -80,26 +80,28 @@ impl DataDir {
         files::create_dir(path)?;
         refuse_foreign(path)?;
         let lock = lock(path)?;
-        let found = identity::read(path)?;
+        let found = identity_for(path, node, copies)?;
         let is_new = found.is_none();
-        let is_copy = found.as_ref().is_some_and(|found| !found.is_original);
         let fresh =
             Identity { store_id: fresh_id, starts: 0, log_made: false, owner: None, inode: None };
-        let mut identity = found.map_or(fresh, |found| found.identity);
-        if let (Some(owner), Some(node)) = (identity.owner, node)
-            && owner != node
-        {
-            return Err(StorageError::OtherNode { dir: path.to_path_buf(), owner, node });
-        }
-        if is_copy && copies == Copies::Refused {
-            return Err(StorageError::Copied { dir: path.to_path_buf() });
-        }
+        let mut identity = found.unwrap_or(fresh);
         keep_others_out(path);
         identity.owner = identity.owner.or(node);
         identity.starts += 1;
         identity::write(path, &mut identity)?;
         let (path, identity) = (path.to_path_buf(), Mutex::new(identity));
         Ok(DataDir { path, identity, is_new, lock: Arc::new(lock) })
+    }
+
+    /// Whether a node could open this directory, which exists: as [`DataDir::open_for`], or with `moved` as
+    /// [`DataDir::open_moved`]. Only reads, and does not ask whether a process uses the directory.
+    ///
+    /// # Errors
+    /// What opening it would fail with.
+    pub fn examine(path: &Path, node_id: u64, moved: bool) -> Result<(), StorageError> {
+        refuse_foreign(path)?;
+        let copies = if moved { Copies::Opened } else { Copies::Refused };
+        identity_for(path, Some(node_id), copies).map(drop)
     }
 
     /// The path of the directory, as it was given to [`DataDir::open`].
@@ -188,6 +190,24 @@ pub(crate) fn lock_for_reading(path: &Path) -> Result<Option<File>, StorageError
         Err(TryLockError::WouldBlock) => Err(StorageError::Locked { dir: path.to_path_buf() }),
         Err(TryLockError::Error(source)) => Err(StorageError::Io { action: action(), source }),
     }
+}
+
+/// The identity of a directory, if it has one, and this node may use it.
+fn identity_for(
+    path: &Path,
+    node: Option<u64>,
+    copies: Copies,
+) -> Result<Option<Identity>, StorageError> {
+    let Some(Found { identity, is_original }) = identity::read(path)? else { return Ok(None) };
+    if let (Some(owner), Some(node)) = (identity.owner, node)
+        && owner != node
+    {
+        return Err(StorageError::OtherNode { dir: path.to_path_buf(), owner, node });
+    }
+    if !is_original && copies == Copies::Refused {
+        return Err(StorageError::Copied { dir: path.to_path_buf() });
+    }
+    Ok(Some(identity))
 }
 
 /// Refuses a directory that has no identity but holds files that this crate did not write.

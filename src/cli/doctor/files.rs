@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use mintleaf_storage::DataDir;
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
@@ -21,8 +22,8 @@ const FREE_DOUBTFUL: u64 = 1 << 30;
 const EXPIRY_DAYS: u64 = 30;
 const DAY_S: u64 = 24 * 3600;
 
-/// Whether a node can use its data directory, and no other user can enter it.
-pub(super) fn data(path: &Path) -> Finding {
+/// Whether the node can use its data directory, and no other user can enter it. `moved` allows a copy, as for a node.
+pub(super) fn data(path: &Path, node_id: u64, moved: bool) -> Finding {
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(found) => found,
@@ -36,6 +37,12 @@ pub(super) fn data(path: &Path) -> Finding {
     };
     if let Some(bad) = misfit(path, &found) {
         return bad;
+    }
+    if let Err(error) = DataDir::examine(path, node_id, moved) {
+        return Finding::bad(
+            error.to_string(),
+            "mintleaf help copied-directories and mintleaf help a-damaged-node say what to do",
+        );
     }
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
@@ -166,6 +173,7 @@ mod tests {
     fn a_directory_that_others_can_enter_is_doubtful_and_a_file_in_its_place_is_bad() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
+        let data = |path: &Path| data(path, 1, false);
         let not_yet = data(&path);
         assert!(
             not_yet.health != Health::Bad || not_yet.to_text("data").contains("free"),
@@ -177,6 +185,19 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert_eq!(data(&file).health, Health::Bad);
+    }
+
+    #[test]
+    fn a_directory_of_another_node_or_a_copy_of_one_is_bad() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("data"), dir.path().join("copy"));
+        drop(DataDir::open_for(&path, 7, 2).unwrap());
+        assert_ne!(data(&path, 2, false).health, Health::Bad);
+        assert!(data(&path, 1, false).to_text("data").contains("belongs to node 2"));
+        fs::create_dir(&copy).unwrap();
+        fs::copy(path.join("identity"), copy.join("identity")).unwrap();
+        assert_eq!(data(&copy, 2, false).health, Health::Bad);
+        assert_ne!(data(&copy, 2, true).health, Health::Bad, "it was moved");
     }
 
     #[test]
