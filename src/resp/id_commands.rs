@@ -117,7 +117,8 @@ fn create(call: &mut Call<'_>, args: Args<'_>, reply: CreatedReply) -> CommandRe
 /// tags whose ids are not the reserved numbers.
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
-    if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {
+    let shape = tag.and_then(|tag| call.services.ids.shape(tag));
+    if shape.is_some_and(|shape| !shape.takes_max_id() || shape.format.is_some()) {
         return call.refuse("ERR tag has a shape by which the highest number reserved is no id");
     }
     match known(call, args.get(1)) {

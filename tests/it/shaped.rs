@@ -31,6 +31,7 @@ fn a_format_is_what_clients_get_on_every_path() {
     let dev = mintleaf().dev();
     let api = dev.api();
     create(api, &json!({ "tag": "invoices", "format": "I\"{id:06}/订" }));
+    create(api, &json!({ "tag": "bills", "kind": "register", "format": "B-{id:06}" }));
     assert_eq!(texts(&api.get("/v1/segment/invoices?count=2")), ["I\"000001/订", "I\"000002/订"]);
     let text = api.get_as("/v1/segment/invoices?count=2", "text/plain");
     assert_eq!(text.text(), "I\"000003/订\nI\"000004/订\n");
@@ -50,7 +51,7 @@ fn a_format_is_what_clients_get_on_every_path() {
     assert_eq!(redis.ask("MINT invoices"), Value::Bulk("I\"000009/订".to_owned()));
     let two = ["I\"000010/订", "I\"000011/订"].map(|id| Value::Bulk(id.to_owned()));
     assert_eq!(redis.ask("MINT invoices COUNT 2").array(), two);
-    for refused in ["INCR invoices", "INCRBY invoices 2", "GET invoices"] {
+    for refused in ["INCR invoices", "INCRBY invoices 2", "GET invoices", "GET bills"] {
         let Value::Error(told) = redis.ask(refused) else { panic!("{refused} is answered") };
         let why =
             if refused.starts_with("GET") { "ERR tag has a shape" } else { "ERR tag has a format" };
