@@ -9,7 +9,7 @@
 //!
 //! A line is empty, a period, or a section. A mark is the first number that is not reserved; read, it is the last number
 //! that was given, so a list that is read as it was written loses one number of each line. A register must lose none, and
-//! its last number is known exactly: that is what the list has of it. So it has of a line that is used up.
+//! its last number is known exactly: that is what the list has of it, and of a line that is used up.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,14 +37,11 @@ const DAY_MS: u64 = 86_400_000;
 /// Prints every line of a state.
 pub(super) fn print(state: &State) -> Result<(), Failure> {
     let mut text = row(HEADER)?;
-    for (at, LineMark { tag, line, mark, kind }) in state.line_marks().enumerate() {
+    for (at, LineMark { tag, line, mark, line_end, kind }) in state.line_marks().enumerate() {
         let number = match kind {
             Kind::Register => mark.saturating_sub(1),
             // An exhausted line has no number to lose.
-            Kind::Segment | Kind::Sequence => {
-                let shape = state.shape(tag.as_str()).map_or(Shape::plain(), |shape| &**shape);
-                mark.min(shape.line_end() - 1)
-            }
+            Kind::Segment | Kind::Sequence => mark.min(line_end - 1),
         };
         text += &row([tag.as_str(), &line.listed(), &number.to_string(), kind.name()])?;
         if at % ROWS_AT_ONCE == 0 {

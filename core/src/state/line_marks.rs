@@ -7,7 +7,7 @@ use super::line_names::{LastNumbers, LineMark, LineName, RaiseError};
 use super::raise::Raise;
 use super::shaped_entry::ShapedEntry;
 use crate::limits::{ID_END, SECTIONS};
-use crate::shape::{Kind, LinesOf, Shape};
+use crate::shape::{LinesOf, Shape};
 use crate::tag::BizTag;
 
 impl State {
@@ -15,7 +15,8 @@ impl State {
     pub fn line_marks(&self) -> impl Iterator<Item = LineMark> {
         self.entries.after(None).flat_map(|tag| {
             let shaped = self.shaped.get(tag.name);
-            let kind = shaped.map_or(Kind::Segment, |shaped| shaped.shape().kind);
+            let shape = shaped.map_or(Shape::plain(), |shaped| shaped.shape());
+            let (kind, line_end) = (shape.kind, shape.line_end());
             let whole = || vec![(LineName::Whole, tag.entry.max_id())];
             let lines = shaped.and_then(ShapedEntry::lines).unwrap_or_else(whole);
             let tag = tag.tag();
@@ -23,6 +24,7 @@ impl State {
                 tag: tag.clone(),
                 line,
                 mark,
+                line_end,
                 kind,
             })
         })

@@ -31,6 +31,8 @@ pub struct LineMark {
     pub line: LineName,
     /// The first number that is not reserved.
     pub mark: u64,
+    /// First number past the end of the line.
+    pub line_end: u64,
     /// The kind of the tag.
     pub kind: Kind,
 }
