@@ -3,12 +3,18 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 
 /// The mode of a file that only its owner may read.
 pub(super) const SECRET: u32 = 0o600;
+
+/// The nearest directory that is there already on the way to a path, which need not exist yet.
+pub(super) fn existing(path: &Path) -> PathBuf {
+    let above = path.ancestors().find(|above| above.is_dir());
+    above.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
 
 /// Writes a file that does not exist yet, and has it on disk.
 ///

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::inspect::progress;
 use super::marks;
+use super::new_file::existing;
 use super::output;
 use crate::machine::clock::{Clock, SystemClock};
 use crate::machine::entropy;
@@ -177,12 +178,8 @@ pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
 
 /// Whether a path, which need not exist yet, is a directory or lies within it.
 fn is_within(path: &Path, directory: &Path) -> bool {
-    let existing = path.ancestors().find_map(|part| match part.as_os_str().is_empty() {
-        true => Path::new(".").canonicalize().ok(),
-        false => part.canonicalize().ok(),
-    });
-    let directory = directory.canonicalize().ok().filter(|directory| directory.is_dir());
-    existing.zip(directory).is_some_and(|(existing, directory)| existing.starts_with(directory))
+    let (existing, real) = (existing(path).canonicalize(), directory.canonicalize());
+    directory.is_dir() && existing.is_ok_and(|path| real.is_ok_and(|real| path.starts_with(real)))
 }
 
 /// A tag that is named more than once.

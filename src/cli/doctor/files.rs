@@ -10,8 +10,8 @@ use mintleaf_storage::DataDir;
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
+use super::super::new_file::existing;
 use super::finding::{Finding, Findings};
-use super::machine::existing;
 use crate::config::{NodeConfig, PeerKeys, foreign_owner, others_can_use};
 use crate::machine::clock::{Clock, SystemClock};
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
 
+use super::super::new_file::existing;
 use super::finding::Finding;
 use crate::limits::CONNECTIONS_MAX;
 use crate::machine::clock::{Clock, SystemClock};
@@ -57,12 +58,6 @@ pub(super) fn disk(data: &Path) -> Finding {
             }
         }
     }
-}
-
-/// The nearest directory that is there already.
-pub(super) fn existing(path: &Path) -> PathBuf {
-    let above = path.ancestors().find(|above| above.is_dir());
-    above.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 fn syncs(place: &Path) -> io::Result<Vec<Duration>> {
